@@ -1,0 +1,12 @@
+"""Eight fake CPU devices and strict JAX settings for every test."""
+
+import os
+
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+)
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
