@@ -15,6 +15,7 @@ MODULES = [
     "rlvr_jax.objective.kl",
     "rlvr_jax.objective.reductions",
     "rlvr_jax.objective.surrogates",
+    "rlvr_jax.packing",
 ]
 
 
