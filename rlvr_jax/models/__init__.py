@@ -1,0 +1,19 @@
+"""Decoders in Flax: the module, its attention, its head and its weights."""
+
+from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.decoder import Block, Decoder, forward_layers, init, unstack
+from rlvr_jax.models.head import head_logits, logits, target_log_probs
+from rlvr_jax.models.parameters import logical_axes
+
+__all__ = [
+    "Block",
+    "Decoder",
+    "ModelConfig",
+    "forward_layers",
+    "head_logits",
+    "init",
+    "logical_axes",
+    "logits",
+    "target_log_probs",
+    "unstack",
+]

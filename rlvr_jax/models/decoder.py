@@ -1,0 +1,281 @@
+"""The decoder: pre-norm blocks with rotary grouped-query attention and a gated MLP.
+
+One module serves training (rows [R, L], layers under a scan) and decoding (any leading
+axes, one layer after the other), so both compute the same function. Matrices are cast
+to the compute type where they are used; norms and biases are read in float32.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from rlvr_jax.models.attention import attention
+from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
+
+Attend = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
+LayerAttend = Callable[[int, jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
+
+
+def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
+    """x / sqrt(mean(x^2) + epsilon) * scale over the last axis, in float32.
+
+    Args:
+        x: [..., D], any float type.
+        scale: [D].
+        epsilon: added to the mean square.
+
+    Returns:
+        [..., D] in the type of `x`.
+    """
+    wide = x.astype(jnp.float32)
+    mean_square = jnp.mean(wide * wide, axis=-1, keepdims=True)
+    scale = jnp.broadcast_to(scale.astype(jnp.float32), x.shape)
+    return (wide * jax.lax.rsqrt(mean_square + epsilon) * scale).astype(x.dtype)
+
+
+def rotate(x: jax.Array, positions: jax.Array, theta: float) -> jax.Array:
+    """Rotary position embedding, halves convention (as Hugging Face stores weights).
+
+    Pair (x[i], x[i + d/2]) turns by positions * theta^(-2i/d).
+
+    Args:
+        x: [..., H, d], d even.
+        positions: int32 [...], 0-based.
+        theta: base of the frequencies.
+
+    Returns:
+        [..., H, d] in the type of `x`; angles and products are float32.
+    """
+    half = x.shape[-1] // 2
+    frequencies = np.power(theta, -np.arange(half, dtype=np.float32) / half)
+    frequencies = frequencies.astype(np.float32).reshape((1,) * positions.ndim + (-1,))
+    angles = positions.astype(jnp.float32)[..., None] * frequencies
+    cos, sin = jnp.cos(angles)[..., None, :], jnp.sin(angles)[..., None, :]
+    wide = x.astype(jnp.float32)
+    first, second = wide[..., :half], wide[..., half:]
+    turned = [first * cos - second * sin, second * cos + first * sin]
+    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
+
+
+class Block(nn.Module):
+    """One layer: x + attention(norm(x)), then x + mlp(norm(x)).
+
+    Attributes:
+        config: the model.
+        dtype: type of the activations and matrix products.
+    """
+
+    config: ModelConfig
+    dtype: Any = jnp.float32
+
+    def setup(self) -> None:
+        table = block_parameters(self.config)
+        self.weights = {
+            name: self.param(name, _start(self.config, entry), entry.shape)
+            for name, entry in table.items()
+        }
+
+    def __call__(
+        self, x: jax.Array, positions: jax.Array, attend: Attend
+    ) -> tuple[jax.Array, Any]:
+        """Apply the layer.
+
+        Args:
+            x: residual stream [..., D].
+            positions: int32 [...], depth of each token along its own path.
+            attend: `(q [..., H, d], k [..., Hkv, d], v [..., Hkv, d]) ->
+                (out [..., H, d], aux)`; q and k come rotated, the caller owns masks
+                and caches.
+
+        Returns:
+            The new residual stream [..., D] and whatever `attend` gave as `aux`.
+        """
+        config, weights = self.config, self.weights
+        inner = rms_norm(x, weights["attention_norm"], config.norm_epsilon)
+        q = self._heads(inner, "query", config.num_heads)
+        k = self._heads(inner, "key", config.num_kv_heads)
+        v = self._heads(inner, "value", config.num_kv_heads)
+        if config.qk_norm:
+            q = rms_norm(q, weights["query_norm"], config.norm_epsilon)
+            k = rms_norm(k, weights["key_norm"], config.norm_epsilon)
+        q = rotate(q, positions, config.rope_theta)
+        k = rotate(k, positions, config.rope_theta)
+        out, aux = attend(q, k, v)
+        x = x + self._matmul(out.reshape(*x.shape[:-1], -1), "output")
+        inner = rms_norm(x, weights["mlp_norm"], config.norm_epsilon)
+        gated = nn.silu(self._matmul(inner, "gate")) * self._matmul(inner, "up")
+        return x + self._matmul(gated, "down"), aux
+
+    def _matmul(self, x: jax.Array, name: str) -> jax.Array:
+        return jnp.matmul(x, self.weights[name].astype(self.dtype))
+
+    def _heads(self, x: jax.Array, name: str, heads: int) -> jax.Array:
+        out = self._matmul(x, name)
+        if self.config.attention_bias:
+            bias = self.weights[f"{name}_bias"].astype(self.dtype)
+            out = out + jnp.broadcast_to(bias, out.shape)
+        return out.reshape(*x.shape[:-1], heads, self.config.head_dim)
+
+
+class Decoder(nn.Module):
+    """The whole model up to the final norm; the head is in `head.py`.
+
+    Parameters are `{"embed": [V, D], "layers": {name: [num_layers, ...]}, "norm": [D],
+    "head": [D, V]}` (no "head" when tied).
+
+    Attributes:
+        config: the model.
+        dtype: type of the activations and matrix products.
+        backend: attention backend, see `attention`.
+        remat: recompute each layer in the backward pass and keep its input only.
+    """
+
+    config: ModelConfig
+    dtype: Any = jnp.float32
+    backend: str = "xla"
+    remat: bool = True
+
+    def setup(self) -> None:
+        for name, entry in outer_parameters(self.config).items():
+            setattr(
+                self, name, self.param(name, _start(self.config, entry), entry.shape)
+            )
+        self.layers = Block(self.config, self.dtype)
+
+    def __call__(
+        self, tokens: jax.Array, positions: jax.Array, last_reader: jax.Array
+    ) -> jax.Array:
+        """Hidden states of packed rows, after the final norm.
+
+        Args:
+            tokens: int32 [R, L] ids; padding may hold any valid id.
+            positions: int32 [R, L], depth along the path (padding: 0).
+            last_reader: int32 [R, L], last index of the row that may read the token
+                (padding: its own index).
+
+        Returns:
+            [R, L, D] in the compute type.
+        """
+
+        def layer(block, x, positions, last_reader):
+            def attend(q, k, v):
+                return attention(q, k, v, last_reader, backend=self.backend), None
+
+            return block(x, positions, attend)
+
+        if self.remat:
+            layer = nn.remat(layer, prevent_cse=False)
+        stack = nn.scan(
+            layer,
+            variable_axes={"params": 0},
+            split_rngs={"params": True},
+            in_axes=(nn.broadcast, nn.broadcast),
+            length=self.config.num_layers,
+        )
+        x = embed_tokens(self.embed, tokens, self.dtype)
+        x, _ = stack(self.layers, x, positions, last_reader)
+        return rms_norm(x, self.norm, self.config.norm_epsilon)
+
+
+def embed_tokens(embed: jax.Array, tokens: jax.Array, dtype: Any) -> jax.Array:
+    """Rows of the embedding [V, D] for ids [...]: [..., D] in `dtype`."""
+    return jnp.take(embed, tokens, axis=0, mode="clip").astype(dtype)
+
+
+def unstack(model: Decoder, params: dict[str, Any], dtype: Any) -> dict[str, Any]:
+    """Parameters for decoding: matrices cast to `dtype`, layers as a list.
+
+    Slicing stacked weights inside a decoding loop makes XLA copy them at each token, so
+    a rollout does it once. A pure function, to be jitted by the caller.
+
+    Args:
+        model: the decoder.
+        params: as `Decoder` holds them.
+        dtype: type of the matrices; vectors (norms, biases) keep their own, as the
+            block reads them in float32.
+
+    Returns:
+        `{"embed", "layers": [dict of one layer, ...], "norm", "head"}` (no "head" when
+        tied).
+    """
+    matrices = block_parameters(model.config)
+
+    def cast(x: jax.Array, rank: int) -> jax.Array:
+        return x.astype(dtype) if rank >= 2 else x
+
+    layers = [
+        {k: cast(x[i], len(matrices[k].shape)) for k, x in params["layers"].items()}
+        for i in range(model.config.num_layers)
+    ]
+    outer = {k: cast(x, x.ndim) for k, x in params.items() if k != "layers"}
+    return {**outer, "layers": layers}
+
+
+def forward_layers(
+    model: Decoder,
+    layered: dict[str, Any],
+    tokens: jax.Array,
+    positions: jax.Array,
+    attend: LayerAttend,
+) -> tuple[jax.Array, list[Any]]:
+    """Hidden states with the caller's own attention, one layer after the other.
+
+    Args:
+        model: the decoder.
+        layered: from `unstack`.
+        tokens: int32 [...] ids.
+        positions: int32 [...], depth of each token along its own path.
+        attend: `(layer, q [..., H, d], k [..., Hkv, d], v [..., Hkv, d]) ->
+            (out [..., H, d], aux)`, `layer` a Python int.
+
+    Returns:
+        Hidden states [..., D] after the final norm, and the `aux` of each layer.
+    """
+    block = Block(model.config, model.dtype)
+    x = embed_tokens(layered["embed"], tokens, model.dtype)
+    auxiliaries = []
+    for index, weights in enumerate(layered["layers"]):
+
+        def attend_here(q, k, v, index=index):
+            return attend(index, q, k, v)
+
+        x, aux = block.apply({"params": weights}, x, positions, attend_here)
+        auxiliaries.append(aux)
+    return rms_norm(x, layered["norm"], model.config.norm_epsilon), auxiliaries
+
+
+def init(
+    config: ModelConfig, key: jax.Array, *, dtype: Any = jnp.float32
+) -> tuple[Decoder, dict[str, Any]]:
+    """A decoder with random weights: normal matrices, unit scales, zero biases.
+
+    Args:
+        config: the model; `initializer_range` is the standard deviation.
+        key: consumed.
+        dtype: type of the parameters.
+
+    Returns:
+        The module (computing in float32) and its parameters.
+    """
+    model = Decoder(config)
+
+    def start(key: jax.Array) -> dict[str, Any]:
+        # Under jit the forward pass of this one token is dead code.
+        token = jnp.zeros((1, 1), jnp.int32)
+        params = model.init(key, token, token, token)["params"]
+        return jax.tree.map(lambda x: x.astype(dtype), params)
+
+    return model, jax.jit(start)(key)
+
+
+def _start(config: ModelConfig, entry: Parameter) -> Callable[..., jax.Array]:
+    return {
+        "normal": nn.initializers.normal(config.initializer_range),
+        "ones": nn.initializers.ones,
+        "zeros": nn.initializers.zeros,
+    }[entry.start]
