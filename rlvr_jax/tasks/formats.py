@@ -122,10 +122,9 @@ def own_task(row: dict, name: str) -> Task:
     if unknown:
         raise ValueError(f"unknown columns {unknown}; wanted some of {list(fields)}")
     for column in ("id", "kind"):
-        if not _text(row, column):
-            raise ValueError(f"column {column}: wanted a text that is not empty")
+        _text(row, column)
     for column in ("answer", "setup", "entry_point"):
-        _text({column: "", **row}, column)
+        _any_text({column: "", **row}, column)
     if not _is_prompt(row["prompt"]):
         raise ValueError(
             "column prompt: wanted a text or a list of messages"
@@ -155,6 +154,14 @@ FORMATS = {
 
 
 def _text(row: dict, column: str) -> str:
+    """Returns a column that must hold a text with something in it."""
+    text = _any_text(row, column)
+    if not text.strip():
+        raise ValueError(f"column {column}: wanted a text that is not empty")
+    return text
+
+
+def _any_text(row: dict, column: str) -> str:
     if not isinstance(row[column], str):
         raise ValueError(f"column {column}: wanted a text, got {row[column]!r:.80}")
     return row[column]

@@ -4,6 +4,8 @@ The stream of tasks is unlimited and a pure function of (seed, split, index); th
 is decided by what a function does on `families.DOMAIN`, never by its spelling.
 """
 
+import bisect
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -81,12 +83,10 @@ def _task(seed: int, index: int, split: str, levels: Sequence[float]) -> Task:
 
 
 def _draw_function(uniform, split: str, levels: Sequence[float]) -> families.Function:
+    # Not sum(): Python 3.12 changed how it rounds.
+    bounds = list(itertools.accumulate(levels))
+    level = 1 + bisect.bisect_right(bounds, uniform() * bounds[-1])
     by_level = families.functions_by_level(split)
-    point = uniform() * sum(levels)
-    for level, share in enumerate(levels, start=1):
-        if point < share:
-            break
-        point -= share
     return _draw(uniform, _draw(uniform, by_level[level]))
 
 

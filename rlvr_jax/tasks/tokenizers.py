@@ -261,9 +261,12 @@ def _eos_ids(path: pathlib.Path) -> list[int]:
         eos = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{path}: wanted a JSON object: {error}") from error
-    if eos is None:
-        return []
-    return [eos] if isinstance(eos, int) else list(eos)
+    ids = [] if eos is None else eos if isinstance(eos, list) else [eos]
+    if not all(isinstance(i, int) for i in ids):
+        raise ValueError(
+            f"{path}: eos_token_id: wanted an id or a list of ids, got {eos!r}"
+        )
+    return ids
 
 
 @contextlib.contextmanager
