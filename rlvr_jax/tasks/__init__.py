@@ -1,0 +1,16 @@
+"""Task records, dataset readers, program synthesis tasks and tokenizers. No jax."""
+
+from rlvr_jax.tasks.characters import build_character_tokenizer
+from rlvr_jax.tasks.readers import read_tasks
+from rlvr_jax.tasks.records import Task
+from rlvr_jax.tasks.synthesis import synthesize
+from rlvr_jax.tasks.tokenizers import Tokenizer, load_tokenizer
+
+__all__ = [
+    "Task",
+    "Tokenizer",
+    "build_character_tokenizer",
+    "load_tokenizer",
+    "read_tasks",
+    "synthesize",
+]

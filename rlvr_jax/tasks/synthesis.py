@@ -1,0 +1,111 @@
+"""Procedural program synthesis: guess a function of x from four of its values.
+
+The stream of tasks is unlimited and a pure function of (seed, split, index); the split
+is decided by what a function does on `families.DOMAIN`, never by its spelling.
+"""
+
+import bisect
+import itertools
+import random
+from collections.abc import Sequence
+
+from rlvr_jax.tasks import families
+from rlvr_jax.tasks.records import Task
+
+# One visible argument comes from each part of `families.CENTRE`, so that a kink (max,
+# abs) is seldom unseen.
+VISIBLE_STRATA = (range(-9, -4), range(-4, 0), range(0, 5), range(5, 10))
+HIDDEN_TESTS = 6
+
+
+def synthesize(
+    *,
+    seed: int,
+    start: int,
+    count: int,
+    split: str,
+    levels: Sequence[float] = (1.0, 2.0, 2.0),
+) -> list[Task]:
+    """Tasks start .. start + count - 1 of the stream named by (seed, split, levels).
+
+    Args:
+        seed: any int; names the stream.
+        start: index of the first task, >= 0.
+        count: number of tasks, >= 0.
+        split: "train" or "heldout"; no function of one has the behaviour of a
+            function of the other.
+        levels: relative shares of the difficulty levels 1 (one operation, `x//2`),
+            2 (`x%3+1`) and 3 (`2*max(x,1)-3`); >= 0, not all 0.
+
+    Returns:
+        Tasks of kind "programs". `tests` holds ten (argument, expected) pairs of ints
+        with distinct arguments, the four of `visible_tests` first; the prompt shows
+        these four as "f(3)=11 f(0)=2 ...". `answer` is an expression in x.
+
+    Raises:
+        ValueError: an argument is outside its range.
+    """
+    if split not in families.SPLITS:
+        raise ValueError(f"split must be one of {families.SPLITS}, got {split!r}")
+    if start < 0 or count < 0:
+        raise ValueError(f"start and count must be >= 0, got {start} and {count}")
+    if len(levels) != 3 or min(levels) < 0 or not 0 < sum(levels) < float("inf"):
+        raise ValueError(
+            "levels must be three shares >= 0 (levels 1, 2, 3), one of them > 0,"
+            f" got {levels!r}"
+        )
+    return [_task(seed, index, split, levels) for index in range(start, start + count)]
+
+
+def _task(seed: int, index: int, split: str, levels: Sequence[float]) -> Task:
+    # Of `random`, only seeding by a string and random() are the same in all Pythons.
+    uniform = random.Random(f"{seed}/{split}/{index}").random
+    function = _draw_function(uniform, split, levels)
+    visible = _draw_visible(uniform, function)
+    rest = [x for x in families.DOMAIN if x not in visible]
+    hidden = _draw_distinct(uniform, rest, HIDDEN_TESTS)
+    tests = tuple((x, function.value(x)) for x in visible + hidden)
+    shown = tests[: len(visible)]
+    return Task(
+        id=f"programs/{split}/{seed}/{index}-{function.digest[:8]}",
+        kind="programs",
+        prompt=" ".join(f"f({x})={y}" for x, y in shown),
+        answer=function.expression,
+        tests=tests,
+        visible_tests=shown,
+        entry_point="f",
+        metadata={
+            "family": function.family,
+            "level": function.level,
+            "parameters": ("x",),
+        },
+    )
+
+
+def _draw_function(uniform, split: str, levels: Sequence[float]) -> families.Function:
+    # Not sum(): Python 3.12 changed how it rounds.
+    bounds = list(itertools.accumulate(levels))
+    level = 1 + bisect.bisect_right(bounds, uniform() * bounds[-1])
+    by_level = families.functions_by_level(split)
+    return _draw(uniform, _draw(uniform, by_level[level]))
+
+
+def _draw_visible(uniform, function: families.Function) -> list[int]:
+    """Returns one argument per stratum, in random order, with unequal values."""
+    while True:  # Ends: no value of a function covers all the strata.
+        visible = [_draw(uniform, stratum) for stratum in VISIBLE_STRATA]
+        if len({function.value(x) for x in visible}) > 1:
+            return _draw_distinct(uniform, visible, len(visible))
+
+
+def _draw(uniform, items: Sequence):
+    return items[int(uniform() * len(items))]
+
+
+def _draw_distinct(uniform, items: Sequence, count: int) -> list:
+    """Returns `count` items in random order, none twice (a partial shuffle)."""
+    items = list(items)
+    for i in range(count):
+        j = i + int(uniform() * (len(items) - i))
+        items[i], items[j] = items[j], items[i]
+    return items[:count]

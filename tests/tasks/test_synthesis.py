@@ -1,0 +1,145 @@
+"""Program synthesis tasks: a pure stream, right pairs, a split by behaviour."""
+
+import collections
+import hashlib
+
+import pytest
+
+from rlvr_jax.tasks import families, synthesize
+
+GOLDEN = [
+    ("programs/heldout/17/2-1b6b2031", "f(-4)=2 f(9)=8 f(4)=6 f(-6)=1", "x//2+4"),
+    ("programs/heldout/17/3-35f735f7", "f(0)=0 f(7)=0 f(-8)=1 f(-1)=1", "x*x%7"),
+]
+
+
+def test_stream_does_not_depend_on_how_it_is_cut():
+    whole = synthesize(seed=3, start=0, count=40, split="train")
+    parts = [
+        *synthesize(seed=3, start=0, count=7, split="train"),
+        *synthesize(seed=3, start=7, count=33, split="train"),
+    ]
+    assert whole == parts
+    assert synthesize(seed=3, start=10**9, count=1, split="train")
+
+
+def test_stream_is_the_same_in_every_python():
+    # Golden: a change here changes the data of every run, and of the shipped model.
+    tasks = synthesize(seed=17, start=2, count=2, split="heldout")
+    assert [(task.id, task.prompt, task.answer) for task in tasks] == GOLDEN
+
+
+def test_seeds_and_splits_are_different_streams():
+    streams = [
+        [task.prompt for task in synthesize(seed=seed, start=0, count=5, split=split)]
+        for seed, split in [(0, "train"), (1, "train"), (0, "heldout")]
+    ]
+    assert streams[0] != streams[1] != streams[2] != streams[0]
+
+
+@pytest.mark.parametrize("split", families.SPLITS)
+def test_tests_are_values_of_the_reference(split):
+    for task in synthesize(seed=0, start=0, count=300, split=split):
+        assert task.kind == "programs"
+        assert task.entry_point == "f"
+        assert task.metadata["parameters"] == ("x",)
+        assert f"programs/{split}/0/" in task.id
+        arguments = [x for x, _ in task.tests]
+        assert len(set(arguments)) == len(arguments) == 10
+        assert task.visible_tests == task.tests[:4]
+        reference = eval(f"lambda x: {task.answer}")
+        assert all(reference(x) == y for x, y in task.tests)
+        assert task.prompt == " ".join(f"f({x})={y}" for x, y in task.visible_tests)
+
+
+def test_visible_values_are_never_all_equal():
+    for task in synthesize(seed=1, start=0, count=2000, split="train"):
+        assert len({y for _, y in task.visible_tests}) > 1
+
+
+def test_visible_arguments_are_spread_and_shuffled():
+    orders = collections.Counter()
+    for task in synthesize(seed=1, start=0, count=500, split="train"):
+        arguments = [x for x, _ in task.visible_tests]
+        low, minus, plus, high = sorted(arguments)
+        assert -9 <= low <= -5 <= minus + 1 <= 0 <= plus < 5 <= high <= 9
+        orders[arguments.index(low)] += 1
+    assert min(orders.values()) > 80  # 125 expected at each of four places
+
+
+def test_each_behaviour_has_one_function_and_one_split():
+    functions = families.functions()
+    assert len({function.outputs for function in functions}) == len(functions)
+    for function in functions:
+        outputs = tuple(map(eval(f"lambda x: {function.expression}"), range(-20, 21)))
+        assert function.outputs == outputs
+        # The split is a function of the outputs alone, whatever the spelling is.
+        digest = hashlib.sha256(repr(outputs).encode()).hexdigest()
+        held_out = int(digest[:8], 16) % 5 == 0
+        assert function.split == ("heldout" if held_out else "train")
+
+
+def test_another_spelling_adds_no_function():
+    expressions = collections.Counter(
+        tuple(map(eval(f"lambda x: {expression}"), families.DOMAIN))
+        for family in families.FAMILIES
+        for expression in family.expressions()
+    )
+    assert max(expressions.values()) > 1  # so that the next line says something
+    known = {function.outputs for function in families.functions()}
+    assert known <= set(expressions)
+
+
+def test_one_behaviour_in_five_is_held_out():
+    splits = collections.Counter(f.split for f in families.functions())
+    assert splits["heldout"] >= 1500
+    assert 0.18 < splits["heldout"] / sum(splits.values()) < 0.22
+
+
+def test_heldout_tasks_use_no_behaviour_of_training():
+    def behaviours(split):
+        tasks = synthesize(seed=5, start=0, count=3000, split=split)
+        return {
+            tuple(map(eval(f"lambda x: {task.answer}"), families.DOMAIN))
+            for task in tasks
+        }
+
+    assert not behaviours("train") & behaviours("heldout")
+
+
+def test_levels_are_drawn_by_their_shares():
+    def levels(shares):
+        tasks = synthesize(seed=0, start=0, count=1000, split="train", levels=shares)
+        return collections.Counter(task.metadata["level"] for task in tasks)
+
+    assert levels((1, 0, 0)) == {1: 1000}
+    assert levels((0, 0, 0.1)) == {3: 1000}
+    counts = levels((3, 1, 0))
+    assert set(counts) == {1, 2}
+    assert 700 < counts[1] < 800
+
+
+def test_levels_say_how_much_an_expression_holds():
+    lengths = collections.defaultdict(list)
+    for function in families.functions():
+        lengths[function.level].append(len(function.expression))
+    mean = {level: sum(values) / len(values) for level, values in lengths.items()}
+    assert mean[1] < mean[2] < mean[3] < 15
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"split": "test"}, "split must be one of .*'train', 'heldout'.*got 'test'"),
+        ({"start": -1}, "start and count must be >= 0, got -1 and 1"),
+        ({"count": -2}, "start and count must be >= 0, got 0 and -2"),
+        ({"levels": (1, 1)}, "levels must be three shares"),
+        ({"levels": (0, 0, 0)}, "one of them > 0"),
+        ({"levels": (1, -1, 1)}, r"got \(1, -1, 1\)"),
+        ({"levels": (1, float("nan"), 1)}, "levels must be three shares"),
+    ],
+)
+def test_bad_arguments(change, message):
+    arguments = {"seed": 0, "start": 0, "count": 1, "split": "train", **change}
+    with pytest.raises(ValueError, match=message):
+        synthesize(**arguments)
