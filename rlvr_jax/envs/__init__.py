@@ -4,13 +4,14 @@ with envs.make_verifier("programs", workers=2) as verifier:
     verdicts = verifier.verify([(task, response), ...])
 """
 
+from rlvr_jax.envs.code import CodeVerifier
 from rlvr_jax.envs.programs import ProgramsVerifier
 from rlvr_jax.envs.verdict import STATUSES, Verdict
 from rlvr_jax.envs.verifier import Verifier
 
 __all__ = ["STATUSES", "Verdict", "Verifier", "make_verifier"]
 
-_VERIFIERS = {"programs": ProgramsVerifier}
+_VERIFIERS = {"code": CodeVerifier, "programs": ProgramsVerifier}
 
 
 def make_verifier(name: str, **settings: object) -> Verifier:

@@ -50,6 +50,8 @@ def choose(sources: list[str], entry_point: str) -> int:
         Index of the last block that defines the entry point at its top level, else of
         the longest one that parses, else of the last.
     """
+    if len(sources) == 1:
+        return 0
     parsed = [_parse(source) for source in sources]
     for index in reversed(range(len(sources))):
         if entry_point and entry_point in _top_level_names(parsed[index]):

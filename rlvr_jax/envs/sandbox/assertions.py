@@ -14,20 +14,25 @@ class Counter(ast.NodeTransformer):
     """Replaces each assert by a recorded check that does not stop the others.
 
     Asserts of a constant (`assert True`) are left alone and not counted.
+
+    Args:
+        source: the text whose tree is visited.
+        first: number of its first assert.
     """
 
-    def __init__(self, first: int) -> None:
-        self.next = first
+    def __init__(self, source: str, first: int) -> None:
+        self.source, self.first = source, first
+        self.texts: list[str] = []
 
     def visit_Assert(self, node):
         if isinstance(node.test, ast.Constant):
             return node
-        site = ast.Constant(self.next)
-        self.next += 1
+        site = ast.Constant(self.first + len(self.texts))
+        self.texts.append(ast.get_source_segment(self.source, node))
         operands = [node.test]
-        if isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
-            if isinstance(node.test.ops[0], ast.Eq):
-                operands = [node.test.left, *node.test.comparators]
+        compares = isinstance(node.test, ast.Compare)
+        if compares and len(node.test.ops) == 1 and type(node.test.ops[0]) is ast.Eq:
+            operands = [node.test.left, *node.test.comparators]
         name = "__rlvr_error__"
         handler = ast.ExceptHandler(
             type=ast.Name("BaseException", ast.Load()),
@@ -44,7 +49,7 @@ def _call(name, arguments):
     return ast.Expr(ast.Call(func=function, args=arguments, keywords=[]))
 
 
-def rewrite(source: str, first: int) -> tuple[ast.Module, list[int], bool]:
+def rewrite(source: str, first: int) -> tuple[ast.Module, list[str]]:
     """One test source with its asserts counted.
 
     Args:
@@ -52,14 +57,11 @@ def rewrite(source: str, first: int) -> tuple[ast.Module, list[int], bool]:
         first: number of its first test.
 
     Returns:
-        The tree to run, the numbers of its tests, and whether they are asserts: a
-        source without any is one test, which passes if it runs to its end.
+        The tree to run, and the text of each of its asserts.
     """
     tree = ast.parse(source)
-    counter = Counter(first)
-    tree = counter.visit(tree)
-    counted = counter.next > first
-    return tree, list(range(first, counter.next if counted else first + 1)), counted
+    counter = Counter(source, first)
+    return counter.visit(tree), counter.texts
 
 
 def free_names(sources: list[str], known: set[str]) -> set[str]:

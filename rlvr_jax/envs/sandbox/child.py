@@ -235,10 +235,20 @@ def run_tests(job: dict, channel: Channel) -> None:
     namespace[assertions.FAIL] = record.fail
     trees, count = [], 0
     for source in job["tests"]:
-        tree, sites, counted = assertions.rewrite(source, count)
-        count = sites[-1] + 1
-        trees.append((compile(tree, "<tests>", "exec"), sites, counted))
-    channel.send(("tests", [len(sites) for _, sites, _ in trees]))
+        tree, texts = assertions.rewrite(source, count)
+        code = compile(tree, "<tests>", "exec")
+        # A source without asserts is one test, which passes by reaching its end.
+        trees.append((code, range(count, count + max(len(texts), 1)), texts))
+        count += max(len(texts), 1)
+    channel.send(
+        (
+            "tests",
+            [
+                texts or [source]
+                for (_, _, texts), source in zip(trees, job["tests"], strict=True)
+            ],
+        )
+    )
     try:
         exec(compile("\n".join(before), "<setup>", "exec"), namespace)
     except Exception as error:
@@ -247,9 +257,9 @@ def run_tests(job: dict, channel: Channel) -> None:
     # The preamble's own definition must not hide the solution.
     if job["entry_point"]:
         namespace[job["entry_point"]] = Proxy(job["entry_point"], channel)
-    for code, sites, counted in trees:
+    for code, sites, texts in trees:
         stopped = _run_source(code, job["entry_point"], namespace)
-        if not counted and stopped is None:
+        if not texts and stopped is None:
             record.runs[sites[0]] = 1
         for site in sites:
             detail = record.failures.get(site)

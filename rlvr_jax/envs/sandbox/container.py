@@ -1,6 +1,5 @@
 """One container seen from outside: starts it, runs one job at a time, replaces it."""
 
-import contextlib
 import os
 import select
 import struct
@@ -57,6 +56,7 @@ class Container:
             start_new_session=True,
             bufsize=0,
         )
+        os.set_blocking(self.process.stdin.fileno(), False)
         self.buffer = bytearray()
         self.spoiled = False
         self.jobs = 0
@@ -103,43 +103,66 @@ class Container:
         self.send(b"J", codec.encode(job, max_bytes=_MAX_PACKET))
 
     def send(self, kind: bytes, body: bytes) -> None:
-        """Writes one packet to the zygote."""
+        """Writes one packet to the zygote, reading meanwhile: both may be full."""
         data = memoryview(kind + struct.pack("<I", len(body)) + body)
-        try:
-            while data:
-                data = data[os.write(self.process.stdin.fileno(), data) :]
-        except OSError as error:
-            self.spoiled = True
-            raise ContainerLost(f"the container is gone: {error}") from None
+        pipe = self.process.stdin.fileno()
+        while data:
+            try:
+                data = data[os.write(pipe, data) :]
+            except BlockingIOError:
+                left = max(0.0, self.seconds_left())
+                readable, writable, _ = select.select([self], [pipe], [], left)
+                if readable:
+                    self._read()
+                elif not writable:
+                    raise self._lost("stalled") from None
+            except OSError:
+                raise self._lost("died") from None
 
     def fileno(self) -> int:
-        """For select: readable when `receive` has something to read."""
+        """For select: readable when `receive` would not wait."""
         return self.process.stdout.fileno()
 
+    def seconds_left(self) -> float:
+        """Until the container counts as stalled."""
+        return self.deadline - time.monotonic()
+
+    def has_packet(self) -> bool:
+        """A whole packet was read already: `receive` would not wait."""
+        if len(self.buffer) < 5:
+            return False
+        (size,) = struct.unpack_from("<I", self.buffer, 1)
+        if size > _MAX_PACKET:
+            raise self._lost("sent nonsense")
+        return len(self.buffer) >= 5 + size
+
     def receive(self) -> list[tuple[bytes, bytes]]:
-        """Waits for the next bytes; returns the (kind, body) packets they completed."""
-        left = self.deadline - time.monotonic()
-        ready = left > 0 and select.select([self], [], [], left)[0]
-        data = os.read(self.fileno(), 1 << 18) if ready else b""
-        if not data:
-            self.spoiled = True
-            raise ContainerLost("the container " + ("died" if ready else "stalled"))
-        self.buffer += data
+        """Waits for news; returns the (kind, body) packets that are whole, if any."""
+        if not self.has_packet():
+            if not select.select([self], [], [], max(0.0, self.seconds_left()))[0]:
+                raise self._lost("stalled")
+            self._read()
         packets = []
-        while len(self.buffer) >= 5:
+        while self.has_packet():
             kind, size = struct.unpack_from("<cI", self.buffer)
-            if size > _MAX_PACKET:
-                self.spoiled = True
-                raise ContainerLost("the container sent nonsense")
-            if len(self.buffer) < 5 + size:
-                break
             packets.append((kind, bytes(self.buffer[5 : 5 + size])))
             del self.buffer[: 5 + size]
         return packets
 
+    def _read(self):
+        data = os.read(self.fileno(), 1 << 18)
+        if not data:
+            raise self._lost("died")
+        self.buffer += data
+
+    def _lost(self, what):
+        self.spoiled = True
+        return ContainerLost(f"the container {what}")
+
     def finish(self, end: dict) -> None:
         """Takes the end record of a job; anything odd spoils the container."""
-        if end["killed"] or end["leftovers"] or not end["scratch"]:
+        odd = end["killed"] not in ("", "controller")
+        if odd or end["leftovers"] or not end["scratch"]:
             self.spoiled = True
 
 
@@ -192,14 +215,3 @@ def run_alone(container: Container, job: dict) -> tuple[list, dict]:
     while running.end is None:
         frames += running.receive()
     return frames, running.end
-
-
-@contextlib.contextmanager
-def stopping(containers: list[Container]):
-    """Stops the containers on the way out of a failed start."""
-    try:
-        yield
-    except BaseException:
-        for container in containers:
-            container.stop()
-        raise

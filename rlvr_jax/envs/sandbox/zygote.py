@@ -6,6 +6,7 @@ length, body: J a job, D bytes between controller and child, K kill the child, E
 end of the job, R ready.
 """
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -278,10 +279,8 @@ def reap_leftovers() -> int:
     """Kills every other process of the namespace; returns how many there were."""
     count = 0
     while True:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         try:
             os.waitpid(-1, 0)
             count += 1
