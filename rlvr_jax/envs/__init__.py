@@ -5,13 +5,14 @@ with envs.make_verifier("programs", workers=2) as verifier:
 """
 
 from rlvr_jax.envs.code import CodeVerifier
+from rlvr_jax.envs.math import MathVerifier
 from rlvr_jax.envs.programs import ProgramsVerifier
 from rlvr_jax.envs.verdict import STATUSES, Verdict
 from rlvr_jax.envs.verifier import Verifier
 
 __all__ = ["STATUSES", "Verdict", "Verifier", "make_verifier"]
 
-_VERIFIERS = {"code": CodeVerifier, "programs": ProgramsVerifier}
+_VERIFIERS = {"code": CodeVerifier, "math": MathVerifier, "programs": ProgramsVerifier}
 
 
 def make_verifier(name: str, **settings: object) -> Verifier:

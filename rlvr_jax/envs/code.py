@@ -31,8 +31,9 @@ class CodeVerifier(SandboxVerifier):
     The tests and the solution run in two containers: a call of the solution in a test
     is a message, its values leave as plain data, changes to list, dict and set
     arguments come back. A solution therefore cannot see the tests, end the test run or
-    answer with an object that claims to be equal. Tests that need more of a solution
-    than calls with plain data (instances of its classes) fail.
+    answer with an object that claims to be equal. Where tests need more than calls
+    with plain data (instances of a solution's classes, functions as arguments), or do
+    not run by themselves, the verdict is abstained.
 
     The code of a response is the last block that defines the entry point, else the
     longest that parses, else the last; without a fence it is the whole text. Reward is
@@ -123,8 +124,8 @@ class Run:
         self.loaded: tuple | None = None
         self.asked: tuple | None = None  # a call that the solution has to answer
         self.waiting = False  # the solution has it
-        self.texts: list[list[str]] | None = None  # of each test of each source
-        self.setup_error: tuple | None = None
+        self.texts: list[list[str]] = []  # of each test of each source
+        self.broken = False  # the tests themselves cannot run here
         self.outcomes: dict[int, tuple] = {}
 
     def drive(self) -> None:
@@ -184,9 +185,9 @@ class Run:
 
     def _hear_tests(self, frame):
         if frame[0] == "tests":
-            self.texts = frame[1]
-        elif frame[0] == "setup_error":
-            self.setup_error = frame[1:]
+            self.texts.append(frame[1])
+        elif frame[0] == "broken":
+            self.broken = True
         elif frame[0] == "call":
             self.asked = frame[1:]
         elif frame[0] == "test":
@@ -194,9 +195,9 @@ class Run:
 
 
 def _judge(task, response, blocks, run):
-    if run.texts is None or run.setup_error is not None:
-        # The tests themselves do not run: that is no news about the response.
-        return unknown("abstained", "The tests of this task do not run.")
+    if run.broken or len(run.texts) < len(sources(task)):
+        # That is no news about the response.
+        return unknown("abstained", "The tests of this task cannot be run.")
     texts = [text for source in run.texts for text in source]
     total = len(texts)
     shown = sum(len(source) for source in run.texts[: len(task.visible_tests)])

@@ -148,13 +148,28 @@ class SolutionGone(BaseException):
 
 
 class Proxy:
-    """Stands for one function of the solution inside the tests."""
+    """Stands for one function of the solution inside the tests.
 
-    def __init__(self, name: str, channel: Channel) -> None:
+    Args:
+        name: of the function.
+        channel: to the controller.
+        unsupported: filled with what the tests need and data cannot carry: an
+            argument that is no plain data, or an instance of a solution's class.
+        entry_point: True for the function asked for, whose answers must be data.
+    """
+
+    def __init__(
+        self, name: str, channel: Channel, unsupported: list, entry_point: bool
+    ) -> None:
         self._name, self._channel = name, channel
+        self._unsupported, self._entry_point = unsupported, entry_point
 
     def __call__(self, *arguments, **keywords):
-        self._channel.send(("call", self._name, arguments, keywords))
+        try:
+            self._channel.send(("call", self._name, arguments, keywords))
+        except _CodecError:
+            self._unsupported.append(self._name)
+            raise
         reply = self._channel.receive()
         if reply[0] == "value":
             _, value, changed = reply
@@ -162,7 +177,11 @@ class Proxy:
                 _mutate(old, new)
             return value
         if reply[0] == "opaque":
-            raise TypeError(f"the answer is a {reply[1]}, not plain data")
+            if not self._entry_point:
+                self._unsupported.append(self._name)
+            error = TypeError(f"the answer is a {reply[1]}, not plain data")
+            error.rlvr_remote = ("TypeError", str(error), [])
+            raise error
         if reply[0] == "error":
             raise _remote_error(*reply[1:])
         raise SolutionGone
@@ -221,15 +240,8 @@ def short(value: object, limit: int = 2000) -> str:
 
 def run_tests(job: dict, channel: Channel) -> None:
     """Runs the tests of one job against the solution at the other end."""
-    namespace = dict(PRELUDE)
-    namespace["__name__"] = "tests"
-    before = [job["preamble"], job["setup"]]
-    known = set(namespace)
-    if job["entry_point"]:
-        known.discard(job["entry_point"])
-    wanted = assertions.free_names(before + list(job["tests"]), known)
-    for name in wanted | ({job["entry_point"]} - {""}):
-        namespace[name] = Proxy(name, channel)
+    unsupported: list[str] = []
+    namespace = _tests_namespace(job, channel, unsupported)
     record = Record()
     namespace[assertions.CHECK] = record.check
     namespace[assertions.FAIL] = record.fail
@@ -238,46 +250,56 @@ def run_tests(job: dict, channel: Channel) -> None:
         tree, texts = assertions.rewrite(source, count)
         code = compile(tree, "<tests>", "exec")
         # A source without asserts is one test, which passes by reaching its end.
-        trees.append((code, range(count, count + max(len(texts), 1)), texts))
+        trees.append((code, range(count, count + max(len(texts), 1)), bool(texts)))
+        channel.send(("tests", texts or [source]))
         count += max(len(texts), 1)
-    channel.send(
-        (
-            "tests",
-            [
-                texts or [source]
-                for (_, _, texts), source in zip(trees, job["tests"], strict=True)
-            ],
-        )
-    )
-    try:
-        exec(compile("\n".join(before), "<setup>", "exec"), namespace)
-    except Exception as error:
-        channel.send(("setup_error", *describe(error)))
+    setup = compile(job["preamble"] + "\n" + job["setup"], "<setup>", "exec")
+    stopped = _run_source(setup, "", namespace)
+    if stopped is not None and not stopped.get("remote"):
+        channel.send(("broken",))
         return
     # The preamble's own definition must not hide the solution.
     if job["entry_point"]:
-        namespace[job["entry_point"]] = Proxy(job["entry_point"], channel)
-    for code, sites, texts in trees:
-        stopped = _run_source(code, job["entry_point"], namespace)
-        if not texts and stopped is None:
+        namespace[job["entry_point"]] = Proxy(
+            job["entry_point"], channel, unsupported, True
+        )
+    for code, sites, counted in trees:
+        ended = stopped or _run_source(code, job["entry_point"], namespace)
+        if not counted and ended is None:
             record.runs[sites[0]] = 1
         for site in sites:
             detail = record.failures.get(site)
             passed = detail is None and record.runs.get(site, 0) > 0
-            channel.send(("test", site, passed, detail or stopped or {}))
-    channel.send(("done",))
+            channel.send(("test", site, passed, detail or ended or {}))
+    channel.send(("broken",) if unsupported else ("done",))
+
+
+def _tests_namespace(job, channel, unsupported):
+    """Names for the tests: the prelude, modules, and proxies for the rest."""
+    namespace = dict(PRELUDE)
+    namespace["__name__"] = "tests"
+    entry_point = job["entry_point"]
+    known = set(namespace) - {entry_point}
+    sources = [job["preamble"], job["setup"], *job["tests"]]
+    for name in assertions.free_names(sources, known) | ({entry_point} - {""}):
+        if name in sys.stdlib_module_names and name != entry_point:
+            namespace[name] = __import__(name)
+        else:
+            namespace[name] = Proxy(name, channel, unsupported, name == entry_point)
+    return namespace
 
 
 def _run_source(code, entry_point, namespace):
-    """Runs one test source; returns what stopped it before its end, or None."""
+    """Runs one source; returns what stopped it before its end, or None."""
     try:
         exec(code, namespace)
-        check = namespace.pop("check", None)
+        check = namespace.get("check")
         if isinstance(check, types.FunctionType) and entry_point:
+            del namespace["check"]
             check(namespace[entry_point])
     except SolutionGone:
-        return {"gone": True}
+        return {"gone": True, "remote": True}
     except BaseException as error:
-        remote = getattr(error, "rlvr_remote", None) or describe(error)
-        return {"error": tuple(remote)}
+        remote = getattr(error, "rlvr_remote", None)
+        return {"error": tuple(remote or describe(error)), "remote": bool(remote)}
     return None
