@@ -1,0 +1,32 @@
+"""Verifiers: they grade responses and write the feedback that the policy reads.
+
+with envs.make_verifier("programs", workers=2) as verifier:
+    verdicts = verifier.verify([(task, response), ...])
+"""
+
+from rlvr_jax.envs.code import CodeVerifier
+from rlvr_jax.envs.math import MathVerifier
+from rlvr_jax.envs.programs import ProgramsVerifier
+from rlvr_jax.envs.verdict import STATUSES, Verdict
+from rlvr_jax.envs.verifier import Verifier
+
+__all__ = ["STATUSES", "Verdict", "Verifier", "make_verifier"]
+
+_VERIFIERS = {"code": CodeVerifier, "math": MathVerifier, "programs": ProgramsVerifier}
+
+
+def make_verifier(name: str, **settings: object) -> Verifier:
+    """A verifier, ready to grade; close it, or use it in a `with`.
+
+    Args:
+        name: "math" (exact numbers), "code" (unit tests) or "programs" (pairs).
+        settings: arguments of that verifier's class.
+
+    Raises:
+        ValueError: no verifier has this name.
+        SandboxError: the host has no wall for untrusted programs.
+    """
+    if name not in _VERIFIERS:
+        known = ", ".join(sorted(_VERIFIERS))
+        raise ValueError(f"verifier must be one of {known}, got {name!r}")
+    return _VERIFIERS[name](**settings)

@@ -1,0 +1,20 @@
+"""Runs model-written programs behind bubblewrap and returns plain data.
+
+What it holds against: reading or writing the host's files, the network, other
+processes, endless loops, memory, output and process bombs, and forged results: values
+leave as data and are judged elsewhere. What it does not hold against: bugs of the
+kernel, and a solution that computes its answers from the inputs it is called with.
+"""
+
+from rlvr_jax.envs.sandbox.container import ContainerLost, Job, run_alone
+from rlvr_jax.envs.sandbox.pool import Cell, Limits, Sandbox, SandboxError
+
+__all__ = [
+    "Cell",
+    "ContainerLost",
+    "Job",
+    "Limits",
+    "Sandbox",
+    "SandboxError",
+    "run_alone",
+]

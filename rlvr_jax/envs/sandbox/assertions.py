@@ -1,0 +1,90 @@
+"""Counting asserts: test sources are rewritten so that each assert is one test.
+
+Runs inside the sandbox, in the container of the tests, away from the solution.
+"""
+
+import ast
+import builtins
+
+CHECK = "__rlvr_check__"
+FAIL = "__rlvr_fail__"
+
+
+class Counter(ast.NodeTransformer):
+    """Replaces each assert by a recorded check that does not stop the others.
+
+    Asserts of a constant (`assert True`) are left alone and not counted.
+
+    Args:
+        source: the text whose tree is visited.
+        first: number of its first assert.
+    """
+
+    def __init__(self, source: str, first: int) -> None:
+        self.source, self.first = source, first
+        self.texts: list[str] = []
+
+    def visit_Assert(self, node):
+        if isinstance(node.test, ast.Constant):
+            return node
+        site = ast.Constant(self.first + len(self.texts))
+        self.texts.append(ast.get_source_segment(self.source, node))
+        operands = [node.test]
+        compares = isinstance(node.test, ast.Compare)
+        if compares and len(node.test.ops) == 1 and type(node.test.ops[0]) is ast.Eq:
+            operands = [node.test.left, *node.test.comparators]
+        name = "__rlvr_error__"
+        handler = ast.ExceptHandler(
+            type=ast.Name("BaseException", ast.Load()),
+            name=name,
+            body=[_call(FAIL, [site, ast.Name(name, ast.Load())])],
+        )
+        body = [_call(CHECK, [site, *operands])]
+        guarded = ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
+        return ast.fix_missing_locations(ast.copy_location(guarded, node))
+
+
+def _call(name, arguments):
+    function = ast.Name(name, ast.Load())
+    return ast.Expr(ast.Call(func=function, args=arguments, keywords=[]))
+
+
+def rewrite(source: str, first: int) -> tuple[ast.Module, list[str]]:
+    """One test source with its asserts counted.
+
+    Args:
+        source: Python source.
+        first: number of its first test.
+
+    Returns:
+        The tree to run, and the text of each of its asserts.
+    """
+    tree = ast.parse(source)
+    counter = Counter(source, first)
+    return counter.visit(tree), counter.texts
+
+
+def free_names(sources: list[str], known: set[str]) -> set[str]:
+    """Names that sources read and that nobody but a solution can define.
+
+    Args:
+        sources: Python sources that share one namespace.
+        known: names that the namespace holds already.
+
+    Returns:
+        Names read somewhere and bound nowhere in the sources.
+    """
+    read, bound = set(), set(dir(builtins)) | known
+    for source in sources:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Name):
+                (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+            elif isinstance(node, ast.arg):
+                bound.add(node.arg)
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                bound.add(node.name)
+            elif isinstance(node, ast.alias):
+                bound.add((node.asname or node.name).split(".")[0])
+            elif isinstance(node, ast.ExceptHandler) and node.name:
+                bound.add(node.name)
+    return read - bound
