@@ -18,15 +18,17 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 work=""
 child=""
+# Errors go to the caller even from a trap that fires inside a redirected command.
+exec 3>&2
 
 fail() {
-    echo "fetch_smollm2: $*" >&2
+    echo "fetch_smollm2: $*" >&3
     exit 2
 }
 
 # In the background, so that a signal to this script is acted on at once.
 run() {
-    "$@" &
+    "$@" 3>&- &
     child=$!
     wait "$child"
 }
