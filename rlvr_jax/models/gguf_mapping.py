@@ -166,6 +166,9 @@ def tokenizer_config(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def tokenizer_json(metadata: Mapping[str, Any]) -> str:
     """Contents of tokenizer.json: byte-level BPE with one token per digit.
 
+    A byte without a token of its own (SmolLM2 lacks a few control characters) is
+    dropped from the text, as there is no unknown token inside the BPE.
+
     Args:
         metadata: with tokenizer.ggml.model "gpt2", .pre "smollm", .tokens, .merges
             ("left right" each, best first) and .token_type.
