@@ -4,6 +4,7 @@ from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.decoder import Block, Decoder, forward_layers, init, unstack
 from rlvr_jax.models.head import head_logits, logits, target_log_probs
 from rlvr_jax.models.parameters import logical_axes
+from rlvr_jax.models.weights import load, save
 
 __all__ = [
     "Block",
@@ -12,8 +13,10 @@ __all__ = [
     "forward_layers",
     "head_logits",
     "init",
+    "load",
     "logical_axes",
     "logits",
+    "save",
     "target_log_probs",
     "unstack",
 ]

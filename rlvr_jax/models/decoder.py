@@ -250,7 +250,11 @@ def forward_layers(
 
 
 def init(
-    config: ModelConfig, key: jax.Array, *, dtype: Any = jnp.float32
+    config: ModelConfig,
+    key: jax.Array,
+    *,
+    dtype: Any = jnp.float32,
+    shardings: Any = None,
 ) -> tuple[Decoder, dict[str, Any]]:
     """A decoder with random weights: normal matrices, unit scales, zero biases.
 
@@ -258,6 +262,8 @@ def init(
         config: the model; `initializer_range` is the standard deviation.
         key: consumed.
         dtype: type of the parameters.
+        shardings: a `jax.sharding.Sharding` per parameter, in the structure of the
+            parameters: they are born there; None leaves the place to jit.
 
     Returns:
         The module (computing in float32) and its parameters.
@@ -270,7 +276,7 @@ def init(
         params = model.init(key, token, token, token)["params"]
         return jax.tree.map(lambda x: x.astype(dtype), params)
 
-    return model, jax.jit(start)(key)
+    return model, jax.jit(start, out_shardings=shardings)(key)
 
 
 def _start(config: ModelConfig, entry: Parameter) -> Callable[..., jax.Array]:
