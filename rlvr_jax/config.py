@@ -1,0 +1,410 @@
+"""Every setting of a run, declared once: sections of frozen dataclasses.
+
+A configuration file returns an `ml_collections.ConfigDict` made by `default_config`;
+flags override single fields; `parse` turns the result into a checked `Config`.
+"""
+
+import dataclasses
+import json
+import types
+import typing
+from typing import Any
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from rlvr_jax.credit import CreditConfig
+from rlvr_jax.tree import TreeLayout
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSection:
+    """The policy.
+
+    Attributes:
+        path: Hugging Face directory; "" is the small model shipped with the package.
+        dtype: of activations and caches, `float32` or `bfloat16`; masters are float32.
+        remat: recompute each layer in the backward pass.
+    """
+
+    path: str = ""
+    dtype: str = "float32"
+    remat: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class TasksSection:
+    """What is asked.
+
+    Attributes:
+        source: `programs` (generated without end), or the path of a data set.
+        format: of that data set: `auto` or a name of `tasks.read_tasks`.
+        eval_source: data set of the evaluation; "" evaluates on held-out programs,
+            or on `source` itself if that is a data set.
+        levels: shares of the difficulty levels of generated programs.
+        max_prompt_tokens: longest prompt, tokens of the rendered chat turn.
+        too_long: `error` or `skip` (counted) for longer prompts.
+        verifier_workers: responses graded at once.
+    """
+
+    source: str = "programs"
+    format: str = "auto"
+    eval_source: str = ""
+    levels: tuple[float, ...] = (1.0, 2.0, 2.0)
+    max_prompt_tokens: int = 64
+    too_long: str = "error"
+    verifier_workers: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class RolloutSection:
+    """How trees grow.
+
+    Attributes:
+        prompts: prompts per step B.
+        branching: children per context, one number per turn; `(16,)` is a group of 16
+            without retries. Also known as num_generations, rollout.n, group size.
+        expand: who gets children: `unsolved` or `all`.
+        max_response_tokens: limit of one attempt.
+        max_feedback_tokens: limit of what is appended between attempts, glue included.
+        budget: response tokens that the attempts of one path share; 0: no such limit.
+        feedback: sent to every expanded node; "": what the verifier says.
+        temperature: of sampling, > 0; training uses the same.
+    """
+
+    prompts: int = 32
+    branching: tuple[int, ...] = (8,)
+    expand: str = "unsolved"
+    max_response_tokens: int = 32
+    max_feedback_tokens: int = 48
+    budget: int = 0
+    feedback: str = ""
+    temperature: float = 1.0
+
+    @property
+    def layout(self) -> TreeLayout:
+        """Slots of the trees."""
+        return TreeLayout(self.branching)
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplerSection:
+    """Shapes that the sampler may compile, see `sampling.Buckets`.
+
+    Attributes:
+        contexts: contexts decoded together.
+        context_lengths: tokens of their caches; () takes one size, the longest
+            history that the limits allow.
+        chunk: tokens per prefill call, and first size of the cache of new tokens.
+        cache_bytes: refuse to start if the caches of a step could be larger, bytes.
+    """
+
+    contexts: tuple[int, ...] = (64,)
+    context_lengths: tuple[int, ...] = ()
+    chunk: int = 32
+    cache_bytes: int = 8 * 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveSection:
+    """The loss of one token and how tokens add up.
+
+    Attributes:
+        surrogate: `reinforce` or `clip`.
+        clip_low, clip_high: ratio bounds of `clip` (epsilon, epsilon_high).
+        dual_clip: bound of the loss at negative advantages; 0: none.
+        kl_coefficient: β of the k3 divergence to the start policy, >= 0.
+        reduction: `token`, `response`, `constant` or `group`.
+        old_log_probs: where the ratio starts: `live` (ratio 1; one update per
+            rollout), `sampler` or `recompute`.
+    """
+
+    surrogate: str = "clip"
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float = 0.0
+    kl_coefficient: float = 0.0
+    reduction: str = "token"
+    old_log_probs: str = "live"
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateSection:
+    """Updates per rollout, and the shape of a micro-batch.
+
+    Attributes:
+        epochs: passes over a rollout.
+        minibatches: optimizer updates per pass; each gets whole prompts.
+        rows: packed rows of a micro-batch.
+        row_length: tokens of a row L.
+        target_length: targets of a row K.
+        head_chunk: targets per row that the output head computes at a time.
+    """
+
+    epochs: int = 1
+    minibatches: int = 1
+    rows: int = 4
+    row_length: int = 512
+    target_length: int = 512
+    head_chunk: int = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerSection:
+    """AdamW with a schedule that counts training steps.
+
+    Attributes:
+        learning_rate: peak.
+        schedule: after the warm-up: `constant`, `linear` or `cosine` (both to 0).
+        warmup_steps: linear from 0.
+        b1, b2, epsilon: of Adam. weight_decay: of matrices alone.
+        clip_norm: bound of the global gradient norm; 0: none.
+    """
+
+    learning_rate: float = 3e-4
+    schedule: str = "constant"
+    warmup_steps: int = 0
+    b1: float = 0.9
+    b2: float = 0.99
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalSection:
+    """Evaluation, with turns and sampling of its own.
+
+    Attributes:
+        every: steps between evaluations in training; 0: none.
+        tasks: number of held-out tasks.
+        samples: trajectories per task, each of up to `turns` attempts.
+        turns: attempts allowed: Iter-1 .. Iter-turns are reported.
+        pass_at: the k of pass@k, each at most `samples`.
+        temperature, top_p, top_k: of sampling; temperature 0 is greedy.
+        seed: of the held-out tasks and of sampling.
+    """
+
+    every: int = 0
+    tasks: int = 500
+    samples: int = 4
+    turns: int = 3
+    pass_at: tuple[int, ...] = (1, 4)
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 17
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSection:
+    """What is kept of a run.
+
+    Attributes:
+        every: steps between checkpoints; the last step is always saved.
+        keep: newest checkpoints kept.
+        rollouts_every: steps between rollout files; 0: none.
+    """
+
+    every: int = 50
+    keep: int = 2
+    rollouts_every: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One run. Keys, data order and shapes are functions of this and the step.
+
+    Attributes:
+        algorithm: name of the preset, for people; nothing reads it.
+        seed: of data order and sampling.
+        steps: training steps.
+    """
+
+    algorithm: str = "grpo"
+    seed: int = 0
+    steps: int = 100
+    model: ModelSection = ModelSection()
+    tasks: TasksSection = TasksSection()
+    rollout: RolloutSection = RolloutSection()
+    sampler: SamplerSection = SamplerSection()
+    credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)
+    objective: ObjectiveSection = ObjectiveSection()
+    update: UpdateSection = UpdateSection()
+    optimizer: OptimizerSection = OptimizerSection()
+    eval: EvalSection = EvalSection()
+    checkpoint: CheckpointSection = CheckpointSection()
+
+    def longest_path(self, turns: int) -> int:
+        """Tokens of the longest path of `turns` attempts."""
+        rollout = self.rollout
+        return (
+            self.tasks.max_prompt_tokens
+            + rollout.max_response_tokens * turns
+            + rollout.max_feedback_tokens * (turns - 1)
+        )
+
+    def longest_context(self) -> int:
+        """Tokens before the last attempt, of training or of evaluation."""
+        turns = max(self.rollout.layout.num_turns, self.eval.turns)
+        return self.longest_path(turns) - self.rollout.max_response_tokens
+
+    def context_lengths(self) -> tuple[int, ...]:
+        """Cache sizes of the sampler; by default one that fits every context."""
+        return self.sampler.context_lengths or (self.longest_context(),)
+
+
+CHOICES = {
+    "model.dtype": ("float32", "bfloat16"),
+    "tasks.too_long": ("error", "skip"),
+    "rollout.expand": ("unsolved", "all"),
+    "objective.surrogate": ("reinforce", "clip"),
+    "objective.reduction": ("token", "response", "constant", "group"),
+    "objective.old_log_probs": ("live", "sampler", "recompute"),
+    "optimizer.schedule": ("constant", "linear", "cosine"),
+}
+POSITIVE = (
+    "steps",
+    "tasks.max_prompt_tokens",
+    "tasks.verifier_workers",
+    "rollout.prompts",
+    "rollout.max_response_tokens",
+    "rollout.max_feedback_tokens",
+    "rollout.temperature",
+    "sampler.chunk",
+    "update.epochs",
+    "update.minibatches",
+    "update.rows",
+    "update.row_length",
+    "update.target_length",
+    "update.head_chunk",
+    "optimizer.learning_rate",
+    "eval.tasks",
+    "eval.samples",
+    "eval.turns",
+    "checkpoint.every",
+    "checkpoint.keep",
+)
+
+
+def default_config() -> ConfigDict:
+    """The defaults as a ConfigDict, for configuration files to change."""
+    return ConfigDict(dataclasses.asdict(Config()))
+
+
+def define_flag() -> flags.FlagHolder:
+    """Declares --config=FILE.py[:argument] and --config.section.field=value."""
+    return config_flags.DEFINE_config_file(
+        "config", None, "Configuration file, for example configs/quickstart.py:reapo."
+    )
+
+
+def parse(values: ConfigDict | dict[str, Any]) -> Config:
+    """A checked `Config` from nested values.
+
+    Raises:
+        ValueError: an unknown key, a wrong type, or an impossible value; the message
+            names the field, what was wanted and what came.
+    """
+    if isinstance(values, ConfigDict):
+        values = values.to_dict()
+    config = _build(Config, values, "")
+    _check(config)
+    return config
+
+
+def to_json(config: Config) -> str:
+    """The configuration as indented JSON, as a run keeps it."""
+    return json.dumps(dataclasses.asdict(config), indent=2)
+
+
+def _build(cls: type, values: dict[str, Any], prefix: str) -> Any:
+    """An instance of dataclass `cls` from a dict, with types checked."""
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise ValueError(
+            f"unknown configuration key {prefix}{unknown[0]}; known are"
+            f" {', '.join(prefix + name for name in fields)}"
+        )
+    kinds = typing.get_type_hints(cls)
+    parsed = {}
+    for name, value in values.items():
+        kind, path = kinds[name], f"{prefix}{name}"
+        if dataclasses.is_dataclass(kind):
+            if not isinstance(value, dict):
+                raise ValueError(f"{path} must be a section of fields; got {value!r}")
+            parsed[name] = _build(kind, value, f"{path}.")
+        else:
+            parsed[name] = _convert(value, kind, path)
+    return cls(**parsed)
+
+
+def _convert(value: Any, kind: Any, path: str) -> Any:
+    """`value` as `kind`: a whole number may stand for a float, a list for a tuple."""
+    if isinstance(kind, types.GenericAlias):
+        item = typing.get_args(kind)[0]
+        if not isinstance(value, list | tuple):
+            raise ValueError(
+                f"{path} must be a tuple of {item.__name__}; got {value!r}"
+            )
+        return tuple(_convert(entry, item, path) for entry in value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f"{path} must be of type {kind.__name__}; got {value!r}")
+    return value
+
+
+def _read(config: Config, path: str) -> Any:
+    value: Any = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _check(config: Config) -> None:
+    """Raises ValueError for values that cannot work, one clear line each."""
+    for path, choices in CHOICES.items():
+        if _read(config, path) not in choices:
+            raise ValueError(
+                f"{path} must be one of {choices}; got {_read(config, path)!r}"
+            )
+    for path in POSITIVE:
+        if not _read(config, path) > 0:
+            raise ValueError(f"{path} must be above 0; got {_read(config, path)}")
+    config.credit.check()
+    rollout, update = config.rollout, config.update
+    turns = rollout.layout.num_turns
+    longest = config.longest_path(turns)
+    if longest > update.row_length:
+        raise ValueError(
+            f"update.row_length must hold the longest path of {turns} turns, {longest}"
+            f" tokens (prompt, responses and feedback); got {update.row_length}"
+        )
+    if rollout.max_response_tokens > update.target_length:
+        raise ValueError(
+            "update.target_length must be at least rollout.max_response_tokens"
+            f" {rollout.max_response_tokens}; got {update.target_length}"
+        )
+    if update.minibatches > rollout.prompts:
+        raise ValueError(
+            f"update.minibatches must be at most rollout.prompts {rollout.prompts};"
+            f" got {update.minibatches}"
+        )
+    updates = update.epochs * update.minibatches
+    if config.objective.old_log_probs == "live" and updates > 1:
+        raise ValueError(
+            "objective.old_log_probs 'live' needs one epoch and one mini-batch; got"
+            f" {update.epochs} and {update.minibatches}: use 'sampler' or 'recompute'"
+        )
+    if max(config.eval.pass_at, default=1) > config.eval.samples:
+        raise ValueError(
+            f"eval.pass_at must be at most eval.samples {config.eval.samples};"
+            f" got {config.eval.pass_at}"
+        )
+    if max(config.context_lengths()) < config.longest_context():
+        raise ValueError(
+            "sampler.context_lengths must reach the longest context,"
+            f" {config.longest_context()} tokens; got {config.context_lengths()}"
+        )

@@ -1,0 +1,307 @@
+"""The multi-turn loop: sample, verify, give feedback, branch; a tree comes out.
+
+Axes: B prompts, N node slots, M contexts of a turn, G branches, T response tokens.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from rlvr_jax import sampling, tree
+from rlvr_jax.envs import Verdict
+from rlvr_jax.tasks import Task, Tokenizer
+
+
+# Grades a batch of (task, response text), in order: `Verifier.verify`.
+Verify = Callable[[list[tuple[Task, str]]], list[Verdict]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How far a rollout goes.
+
+    Attributes:
+        layout: branching of each turn.
+        prompt_tokens, response_tokens, feedback_tokens: capacities in tokens; the
+            feedback's includes the glue of the chat template.
+        budget: response tokens that the attempts of one path share; 0: no such limit.
+        expand: who gets children, `unsolved` or `all`.
+        feedback: text for every expanded node; "": what the verifier says.
+    """
+
+    layout: tree.TreeLayout
+    prompt_tokens: int
+    response_tokens: int
+    feedback_tokens: int
+    budget: int = 0
+    expand: str = "unsolved"
+    feedback: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """A sampled and graded tree per prompt.
+
+    Attributes:
+        tree: the arrays that training reads.
+        tasks: B tasks.
+        texts: responses as text, per prompt a dict from slot.
+        feedback: text of the feedback that was appended, likewise.
+        verdicts: likewise.
+        entropies: float32 [B, N], sum over the response's tokens, in nats.
+        seconds: time per phase: `sample` and `verify`.
+    """
+
+    tree: tree.RolloutTree
+    tasks: Sequence[Task]
+    texts: list[dict[int, str]]
+    feedback: list[dict[int, str]]
+    verdicts: list[dict[int, Verdict]]
+    entropies: np.ndarray
+    seconds: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Node:
+    """A node of a tree, and where its response stands in the samples of its turn."""
+
+    prompt: int
+    slot: int
+    context: int = 0
+    branch: int = 0
+
+
+def rollout(
+    sampler: sampling.Sampler,
+    params: dict[str, Any],
+    tasks: Sequence[Task],
+    *,
+    tokenizer: Tokenizer,
+    verify: Verify,
+    limits: Limits,
+    key: jax.Array,
+    first_prompt: int = 0,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int = 0,
+) -> Rollout:
+    """Grows one tree per task: every unsolved attempt is shown its feedback and retried.
+
+    Args:
+        sampler: of the policy.
+        params: plain parameters of the policy.
+        tasks: B tasks.
+        tokenizer: of the policy.
+        verify: grades a batch of (task, response text), in order.
+        limits: sizes and rules.
+        key: of this rollout; never consumed.
+        first_prompt: global index of the first task in the step's batch: with the slot
+            it names a context, so that random numbers do not depend on who samples.
+        temperature, top_p, top_k: of sampling.
+
+    Returns:
+        `Rollout`. A node that could not be graded, or all of whose children could not,
+        has `node_mask` False and stays as context.
+
+    Raises:
+        ValueError: a prompt is longer than `limits.prompt_tokens`.
+    """
+    growth = _Growth(tasks, tokenizer, limits, first_prompt)
+    settings = {
+        "stop_ids": tokenizer.stop_ids,
+        "key": key,
+        "temperature": temperature,
+        "top_p": top_p,
+        "top_k": top_k,
+    }
+    seconds = {"sample": 0.0, "verify": 0.0}
+    samples: sampling.Samples | None = None
+    parents = [_Node(prompt, tree.NO_PARENT) for prompt in range(len(tasks))]
+    for num_samples in limits.layout.branching:
+        if not parents:
+            break
+        start = time.perf_counter()
+        wanted = {
+            "context_ids": [growth.context_id(node) for node in parents],
+            "max_new_tokens": [growth.allowance(node) for node in parents],
+            "num_samples": num_samples,
+            **settings,
+        }
+        if samples is None:
+            samples = sampler.generate(params, growth.prompt_ids(), **wanted)
+        else:
+            samples = sampler.extend(
+                params,
+                samples,
+                select=[(node.context, node.branch) for node in parents],
+                appendix=[growth.appendix(node) for node in parents],
+                **wanted,
+            )
+        nodes = growth.add(samples, parents)
+        seconds["sample"] += time.perf_counter() - start
+        start = time.perf_counter()
+        growth.grade(nodes, verify)
+        seconds["verify"] += time.perf_counter() - start
+        parents = growth.expandable(nodes)
+    growth.drop_lost_parents()
+    return growth.result(seconds)
+
+
+class _Growth:
+    """The arrays and texts of the trees while they grow."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        tokenizer: Tokenizer,
+        limits: Limits,
+        first_prompt: int,
+    ) -> None:
+        self._tasks, self._tokenizer = tasks, tokenizer
+        self._limits, self._first_prompt = limits, first_prompt
+        self._tree = tree.empty_tree(
+            limits.layout,
+            num_prompts=len(tasks),
+            prompt_length=limits.prompt_tokens,
+            response_length=limits.response_tokens,
+            feedback_length=limits.feedback_tokens,
+        )
+        self._entropies = np.zeros(self._tree.node_mask.shape, np.float32)
+        self._texts: list[dict[int, str]] = [{} for _ in tasks]
+        self._feedback: list[dict[int, str]] = [{} for _ in tasks]
+        self._verdicts: list[dict[int, Verdict]] = [{} for _ in tasks]
+        self._expanded: list[tuple[int, int]] = []
+
+    def prompt_ids(self) -> list[list[int]]:
+        """Ids of the B prompts, written into the tree."""
+        prompts = [self._tokenizer.prompt_ids(task.prompt) for task in self._tasks]
+        for row, (task, ids) in enumerate(zip(self._tasks, prompts, strict=True)):
+            if len(ids) > self._limits.prompt_tokens:
+                raise ValueError(
+                    f"task {task.id}: the prompt has {len(ids)} tokens but"
+                    f" tasks.max_prompt_tokens is {self._limits.prompt_tokens}: raise it"
+                    " or set tasks.too_long to 'skip'"
+                )
+            self._tree.prompt_tokens[row, : len(ids)] = ids
+            self._tree.prompt_lengths[row] = len(ids)
+        return prompts
+
+    def context_id(self, node: _Node) -> int:
+        """Names the context below `node`: global prompt and slot, never its text."""
+        prompt = self._first_prompt + node.prompt
+        return prompt * (self._limits.layout.num_nodes + 1) + node.slot + 1
+
+    def allowance(self, node: _Node) -> int:
+        """New tokens that a child of `node` may have; below 1: it gets no child."""
+        if not self._limits.budget:
+            return self._limits.response_tokens
+        spent, slot = 0, node.slot
+        while slot != tree.NO_PARENT:
+            spent += int(self._tree.response_lengths[node.prompt, slot])
+            slot = int(self._limits.layout.parents[slot])
+        return min(self._limits.response_tokens, self._limits.budget - spent)
+
+    def add(self, samples: sampling.Samples, parents: Sequence[_Node]) -> list[_Node]:
+        """Writes the responses to the contexts below `parents` into their slots."""
+        nodes, arrays = [], self._tree
+        for context, parent in enumerate(parents):
+            if parent.slot == tree.NO_PARENT:
+                slots = range(self._limits.layout.branching[0])
+            else:
+                slots = self._limits.layout.children(parent.slot)
+            for branch, slot in enumerate(slots):
+                place = (parent.prompt, slot)
+                length = int(samples.lengths[context, branch])
+                ids = samples.tokens[context, branch, :length]
+                arrays.context_mask[place] = True
+                arrays.response_tokens[place][:length] = ids
+                arrays.response_lengths[place] = length
+                arrays.behavior_log_probs[place][:length] = samples.log_probs[
+                    context, branch, :length
+                ]
+                arrays.truncated[place] = samples.truncated[context, branch]
+                self._entropies[place] = samples.entropies[context, branch].sum()
+                self._texts[parent.prompt][slot] = self._tokenizer.decode(ids)
+                nodes.append(_Node(*place, context, branch))
+        return nodes
+
+    def grade(self, nodes: Sequence[_Node], verify: Verify) -> None:
+        """Asks the verifier and writes rewards; an unknown reward drops the node."""
+        pairs = [
+            (self._tasks[node.prompt], self._texts[node.prompt][node.slot])
+            for node in nodes
+        ]
+        for node, verdict in zip(nodes, verify(pairs), strict=True):
+            self._verdicts[node.prompt][node.slot] = verdict
+            if verdict.reward is None:
+                continue
+            place = (node.prompt, node.slot)
+            if not np.isfinite(verdict.reward):
+                raise ValueError(
+                    f"task {self._tasks[node.prompt].id}: the verifier gave the reward"
+                    f" {verdict.reward}; wanted a finite number, or None to abstain"
+                )
+            self._tree.node_mask[place] = True
+            self._tree.rewards[place] = verdict.reward
+            self._tree.solved[place] = verdict.solved
+
+    def expandable(self, nodes: Sequence[_Node]) -> list[_Node]:
+        """The nodes that get children in the next turn, in the order of `nodes`."""
+        chosen = []
+        for node in nodes:
+            place = (node.prompt, node.slot)
+            wanted = self._limits.expand == "all" or not self._tree.solved[place]
+            last = len(self._limits.layout.children(node.slot)) == 0
+            graded = self._tree.node_mask[place]
+            if wanted and graded and not last and self.allowance(node) >= 1:
+                chosen.append(node)
+                self._expanded.append(place)
+        return chosen
+
+    def appendix(self, node: _Node) -> list[int]:
+        """Ids between `node` and its children, written into the tree."""
+        place = (node.prompt, node.slot)
+        text = self._limits.feedback or self._verdicts[node.prompt][node.slot].feedback
+        ids = self._fitting_ids(text, closed=not self._tree.truncated[place])
+        self._feedback[node.prompt][node.slot] = text
+        self._tree.feedback_tokens[place][: len(ids)] = ids
+        self._tree.feedback_lengths[place] = len(ids)
+        return ids
+
+    def _fitting_ids(self, text: str, *, closed: bool) -> list[int]:
+        """Ids of the chat turn around `text`; the text is cut, never the turn."""
+        room = self._limits.feedback_tokens
+        while True:
+            ids = self._tokenizer.appendix_ids(text, closed=closed)
+            if len(ids) <= room:
+                return ids
+            if not text:
+                raise ValueError(
+                    f"rollout.max_feedback_tokens must hold the chat template's glue,"
+                    f" {len(ids)} tokens; got {room}"
+                )
+            excess = max(1, (len(ids) - room) // 2)
+            text = text[: max(0, len(text) - excess)]
+
+    def drop_lost_parents(self) -> None:
+        """Drops expanded nodes none of whose children could be graded."""
+        mask = self._tree.node_mask
+        for prompt, slot in reversed(self._expanded):
+            children = list(self._limits.layout.children(slot))
+            mask[prompt, slot] &= mask[prompt, children].any()
+
+    def result(self, seconds: dict[str, float]) -> Rollout:
+        """Everything, once the trees are grown."""
+        return Rollout(
+            tree=self._tree,
+            tasks=self._tasks,
+            texts=self._texts,
+            feedback=self._feedback,
+            verdicts=self._verdicts,
+            entropies=self._entropies,
+            seconds=seconds,
+        )
