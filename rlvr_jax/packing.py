@@ -10,6 +10,8 @@ Axes: B prompts, N node slots, R rows, L tokens of a row, K targets of a row.
 
 import dataclasses
 import functools
+import operator
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -29,6 +31,8 @@ from rlvr_jax.tree import NO_PARENT, RolloutTree, TreeLayout
         "advantages",
         "weights",
         "behavior_log_probs",
+        "old_log_probs",
+        "ref_log_probs",
         "loss_mask",
     ],
     meta_fields=[],
@@ -49,6 +53,10 @@ class TrainBatch:
         advantages: float32 [R, K]; 0 in padding.
         weights: float32 [R, K], weight of the token in the loss; 0 in padding.
         behavior_log_probs: float32 [R, K], of the sampler; 0 in padding.
+        old_log_probs: float32 [R, K], where the ratio starts; `pack` puts the
+            sampler's, a caller may replace them.
+        ref_log_probs: float32 [R, K], of the reference policy; 0 until a caller
+            replaces them.
         loss_mask: bool [R, K], True where a target is.
     """
 
@@ -61,6 +69,8 @@ class TrainBatch:
     advantages: np.ndarray
     weights: np.ndarray
     behavior_log_probs: np.ndarray
+    old_log_probs: np.ndarray
+    ref_log_probs: np.ndarray
     loss_mask: np.ndarray
 
     @property
@@ -98,6 +108,8 @@ def empty_batch(num_rows: int, *, row_length: int, target_length: int) -> TrainB
         advantages=np.zeros(targets, np.float32),
         weights=np.zeros(targets, np.float32),
         behavior_log_probs=np.zeros(targets, np.float32),
+        old_log_probs=np.zeros(targets, np.float32),
+        ref_log_probs=np.zeros(targets, np.float32),
         loss_mask=np.zeros(targets, bool),
     )
 
@@ -156,6 +168,18 @@ def pack(
         for piece in contents:
             writer.write(piece)
     return batch
+
+
+def micro_batches(batch: TrainBatch, rows: int) -> Iterator[TrainBatch]:
+    """Slices of `rows` rows each; the last one is filled with rows of padding."""
+    row_length, target_length = batch.tokens.shape[1], batch.target.shape[1]
+    padding = empty_batch(
+        -batch.num_rows % rows, row_length=row_length, target_length=target_length
+    )
+    whole = jax.tree.map(lambda *parts: np.concatenate(parts), batch, padding)
+    for start in range(0, whole.num_rows, rows):
+        part = slice(start, start + rows)
+        yield jax.tree.map(operator.itemgetter(part), whole)
 
 
 def count_path_tokens(tree: RolloutTree, train_mask: np.ndarray) -> int:
@@ -335,9 +359,8 @@ class _RowWriter:
         batch.response_id[here] = self._num_responses
         batch.advantages[here] = self._advantages[prompt, slot]
         batch.weights[here] = self._weights[prompt, slot]
-        batch.behavior_log_probs[here] = self._tree.behavior_log_probs[
-            prompt, slot, : len(response)
-        ]
+        log_probs = self._tree.behavior_log_probs[prompt, slot, : len(response)]
+        batch.behavior_log_probs[here] = batch.old_log_probs[here] = log_probs
         batch.loss_mask[here] = True
         self._num_targets = stop
         self._num_responses += 1

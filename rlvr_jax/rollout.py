@@ -15,7 +15,6 @@ from rlvr_jax import sampling, tree
 from rlvr_jax.envs import Verdict
 from rlvr_jax.tasks import Task, Tokenizer
 
-
 # Grades a batch of (task, response text), in order: `Verifier.verify`.
 Verify = Callable[[list[tuple[Task, str]]], list[Verdict]]
 
@@ -89,7 +88,7 @@ def rollout(
     top_p: float = 1.0,
     top_k: int = 0,
 ) -> Rollout:
-    """Grows one tree per task: every unsolved attempt is shown its feedback and retried.
+    """Grows one tree per task: unsolved attempts are shown their feedback and retried.
 
     Args:
         sampler: of the policy.
@@ -183,8 +182,8 @@ class _Growth:
             if len(ids) > self._limits.prompt_tokens:
                 raise ValueError(
                     f"task {task.id}: the prompt has {len(ids)} tokens but"
-                    f" tasks.max_prompt_tokens is {self._limits.prompt_tokens}: raise it"
-                    " or set tasks.too_long to 'skip'"
+                    f" tasks.max_prompt_tokens is {self._limits.prompt_tokens}: raise"
+                    " it or set tasks.too_long to 'skip'"
                 )
             self._tree.prompt_tokens[row, : len(ids)] = ids
             self._tree.prompt_lengths[row] = len(ids)

@@ -48,7 +48,9 @@ def settings(**changes):
 def forward_log_probs(tiny, history, response, temperature=1.0):
     """log-probs of `response` after `history` by one plain forward pass."""
     model, params = tiny
-    ids = np.array([[*history, *response]])
+    # One length for all: what stands behind a token cannot change its log-prob.
+    ids = np.zeros((1, 64), np.int32)
+    ids[0, : len(history) + len(response)] = [*history, *response]
     logits = models.logits(model, params, ids)[0] / temperature
     table = jax.nn.log_softmax(logits, axis=-1)
     start = len(history) - 1

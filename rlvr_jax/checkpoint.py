@@ -1,0 +1,67 @@
+"""Checkpoints of a run: arrays and a JSON note, complete or not there (Orbax)."""
+
+import pathlib
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+
+
+class Checkpoints:
+    """Numbered checkpoints in one directory.
+
+    Args:
+        directory: made if it is not there.
+        keep: newest checkpoints kept; all of them by default.
+    """
+
+    def __init__(self, directory: pathlib.Path, *, keep: int | None = None) -> None:
+        self._directory = directory.resolve()
+        self._manager = ocp.CheckpointManager(
+            self._directory,
+            options=ocp.CheckpointManagerOptions(
+                max_to_keep=keep, enable_async_checkpointing=False
+            ),
+        )
+
+    def steps(self) -> list[int]:
+        """Steps of the complete checkpoints, ascending."""
+        return sorted(self._manager.all_steps())
+
+    def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
+        """Writes `state` (a pytree of arrays) and `note`; returns when it is complete."""
+        self._manager.save(
+            step,
+            args=ocp.args.Composite(
+                state=ocp.args.StandardSave(state), note=ocp.args.JsonSave(note)
+            ),
+        )
+        self._manager.wait_until_finished()
+
+    def restore(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
+        """(state, note) of a step.
+
+        Args:
+            step: one of `steps()`.
+            like: pytree with the shapes, types and shardings of the state.
+
+        Raises:
+            ValueError: there is no such checkpoint, or it is of another model.
+        """
+        if step not in self.steps():
+            raise ValueError(
+                f"{self._directory} has no complete checkpoint of step {step}; it has"
+                f" {self.steps() or 'none'}"
+            )
+        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+        restored = self._manager.restore(
+            step,
+            args=ocp.args.Composite(
+                state=ocp.args.StandardRestore(abstract), note=ocp.args.JsonRestore()
+            ),
+        )
+        return restored["state"], restored["note"]
+
+    def close(self) -> None:
+        """Ends the manager's threads."""
+        self._manager.close()

@@ -1,0 +1,91 @@
+"""Metrics: names `group/name`, sums that combine exactly, and the file they go to."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlvr_jax.tree import NO_PARENT, RolloutTree
+
+
+class MetricsFile:
+    """Appends one JSON object per step to a file.
+
+    Args:
+        path: the file; it is continued if it is there.
+        last_step: rows of later steps are dropped first: a resumed run repeats them.
+    """
+
+    def __init__(self, path: pathlib.Path, *, last_step: int = -1) -> None:
+        self._path = path
+        if path.exists():
+            rows = [json.loads(line) for line in path.read_text().splitlines()]
+            kept = [row for row in rows if row["step"] <= last_step]
+            path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes the values of one step; every name once."""
+        row = {"step": step, **{name: float(values[name]) for name in sorted(values)}}
+        with self._path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def check_finite(values: Mapping[str, float], step: int) -> None:
+    """Raises FloatingPointError that names every value that is NaN or infinite."""
+    bad = [name for name, value in values.items() if not np.isfinite(value)]
+    if bad:
+        raise FloatingPointError(
+            f"step {step}: {', '.join(sorted(bad))} not finite; the last checkpoint is"
+            " from before this step: lower optimizer.learning_rate or look at the"
+            " rollouts of this step"
+        )
+
+
+def mean(values: Any, mask: Any) -> float:
+    """Mean of `values` where `mask` is True; 0 where nothing is."""
+    count = np.sum(mask)
+    return float(np.sum(np.where(mask, values, 0.0)) / max(count, 1))
+
+
+def tree_metrics(tree: RolloutTree, entropies: np.ndarray) -> dict[str, float]:
+    """What a rollout says about the policy.
+
+    Args:
+        tree: sampled and graded.
+        entropies: float [B, N], sum over the response's tokens, in nats.
+
+    Returns:
+        reward/mean and reward/std over the graded nodes; solved/turn_k, the share of
+        the graded nodes of turn k; solved/tree, the share of prompts with a solved
+        node; retry/repeat_rate, the share of retries that repeat their parent;
+        response/length and response/truncated over all responses; policy/entropy per
+        sampled token; tokens/sampled; groups/lost, nodes without a verdict.
+    """
+    mask, sampled = tree.node_mask, tree.context_mask
+    num_tokens = int(tree.response_lengths[sampled].sum())
+    center = mean(tree.rewards, mask)
+    values = {
+        "reward/mean": center,
+        "reward/std": mean((tree.rewards - center) ** 2, mask) ** 0.5,
+        "solved/tree": float((tree.solved & mask).any(axis=1).mean()),
+        "response/length": mean(tree.response_lengths, sampled),
+        "response/truncated": mean(tree.truncated, sampled),
+        "policy/entropy": float(entropies[sampled].sum() / max(num_tokens, 1)),
+        "tokens/sampled": num_tokens,
+        "groups/lost": int((sampled & ~mask).sum()),
+    }
+    for turn in range(tree.layout.num_turns):
+        here = tree.layout.turn_slice(turn)
+        if mask[:, here].any():
+            share = mean(tree.solved[:, here], mask[:, here])
+            values[f"solved/turn_{turn + 1}"] = share
+    parents = tree.layout.parents
+    retries = sampled & (parents != NO_PARENT)[None]
+    if retries.any():
+        same = (
+            tree.response_tokens == tree.response_tokens[:, np.maximum(parents, 0)]
+        ).all(axis=-1)
+        values["retry/repeat_rate"] = mean(same, retries)
+    return values

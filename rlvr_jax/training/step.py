@@ -1,0 +1,173 @@
+"""The jitted train step: gradients of micro-batches added up, then one update."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from rlvr_jax import models
+from rlvr_jax.config import ObjectiveSection, OptimizerSection
+from rlvr_jax.objective import policy_loss
+from rlvr_jax.packing import TrainBatch
+from rlvr_jax.training.optimizer import learning_rate, make_optimizer
+
+Params = dict[str, Any]
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["params", "opt_state", "step"],
+    meta_fields=[],
+)
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """What an update changes.
+
+    Attributes:
+        params: float32 masters.
+        opt_state: of the optimizer.
+        step: int32 scalar, training steps done; the schedule reads it.
+    """
+
+    params: Params
+    opt_state: Any
+    step: jax.Array
+
+
+class TrainStep:
+    """The compiled update of one model.
+
+    The loss is a sum over tokens whose weights were fixed before, so that any split
+    into micro-batches adds up to the same gradient. Their number is a loop on the host:
+    it compiles nothing and needs no buffer of all rows.
+
+    Args:
+        model: the decoder.
+        objective: the loss.
+        optimizer: AdamW and its schedule.
+        num_steps: length of the schedule, in training steps.
+        head_chunk: targets per row that the head computes at a time.
+    """
+
+    def __init__(
+        self,
+        model: models.Decoder,
+        *,
+        objective: ObjectiveSection,
+        optimizer: OptimizerSection,
+        num_steps: int,
+        head_chunk: int,
+    ) -> None:
+        self._model, self._objective, self._chunk = model, objective, head_chunk
+        self._optimizer = make_optimizer(optimizer)
+        self._learning_rate = learning_rate(optimizer, num_steps)
+        self._zeros = jax.jit(lambda tree: jax.tree.map(jnp.zeros_like, tree))
+        self._accumulate = jax.jit(self._add_gradients, donate_argnums=1)
+        self._apply = jax.jit(self._update, donate_argnums=(0, 1))
+        self._advance = jax.jit(
+            lambda state: dataclasses.replace(state, step=state.step + 1),
+            donate_argnums=0,
+        )
+        self.score = jax.jit(lambda *arguments: self._log_probs(*arguments)[0])
+
+    def init(self, params: Params) -> TrainState:
+        """The state of step 0; takes over `params`."""
+        opt_state = jax.jit(self._optimizer.init)(params)
+        return TrainState(params, opt_state, jnp.zeros((), jnp.int32))
+
+    def gradients(
+        self, params: Params, rows: Iterable[TrainBatch], temperature: float
+    ) -> tuple[Params, dict[str, jax.Array]]:
+        """Gradient and metric sums of the whole batch, micro-batch after micro-batch.
+
+        Args:
+            params: of the policy.
+            rows: micro-batches of one shape.
+            temperature: of the sampling.
+
+        Returns:
+            (gradients, sums): sums as in `objective.policy_loss`, and `loss`.
+        """
+        gradients, sums = self._zeros(params), None
+        for part in rows:
+            gradients, more = self._accumulate(params, gradients, part, temperature)
+            sums = more if sums is None else {k: sums[k] + more[k] for k in sums}
+        return gradients, sums or {}
+
+    def update(
+        self, state: TrainState, gradients: Params
+    ) -> tuple[TrainState, dict[str, jax.Array]]:
+        """One optimizer update; consumes its arguments. Metrics: grad/norm, optim/lr.
+
+        `step` stays: several updates may belong to one training step.
+        """
+        return self._apply(state, gradients)
+
+    def advance(self, state: TrainState) -> TrainState:
+        """The state with its training step counted; consumes its argument."""
+        return self._advance(state)
+
+    def _log_probs(
+        self, params: Params, rows: TrainBatch, temperature: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(log_probs, entropy) of the targets, float32 [R, K]."""
+        hidden = self._model.apply(
+            {"params": params}, rows.tokens, rows.positions, rows.last_reader
+        )
+        return models.target_log_probs(
+            self._model,
+            params,
+            hidden,
+            rows.source,
+            rows.target,
+            temperature,
+            chunk=self._chunk,
+        )
+
+    def _add_gradients(
+        self,
+        params: Params,
+        gradients: Params,
+        rows: TrainBatch,
+        temperature: jax.Array,
+    ) -> tuple[Params, dict[str, jax.Array]]:
+        objective = self._objective
+
+        def loss(params: Params) -> tuple[jax.Array, dict[str, jax.Array]]:
+            log_probs, _ = self._log_probs(params, rows, temperature)
+            live = objective.old_log_probs == "live"
+            with_reference = objective.kl_coefficient > 0
+            return policy_loss(
+                log_probs,
+                old_log_probs=None if live else rows.old_log_probs,
+                behavior_log_probs=rows.behavior_log_probs,
+                ref_log_probs=rows.ref_log_probs if with_reference else None,
+                advantages=rows.advantages,
+                weights=rows.weights,
+                loss_mask=rows.loss_mask,
+                surrogate=objective.surrogate,
+                clip_low=objective.clip_low,
+                clip_high=objective.clip_high,
+                dual_clip=objective.dual_clip or None,
+                kl_coefficient=objective.kl_coefficient,
+            )
+
+        (value, sums), more = jax.value_and_grad(loss, has_aux=True)(params)
+        return jax.tree.map(jnp.add, gradients, more), {**sums, "loss": value}
+
+    def _update(
+        self, state: TrainState, gradients: Params
+    ) -> tuple[TrainState, dict[str, jax.Array]]:
+        rate = jnp.asarray(self._learning_rate(state.step), jnp.float32)
+        updates, opt_state = self._optimizer.update(
+            gradients, state.opt_state, state.params
+        )
+        params = jax.tree.map(
+            lambda param, change: param - rate * change, state.params, updates
+        )
+        metrics = {"grad/norm": optax.global_norm(gradients), "optim/lr": rate}
+        return TrainState(params, opt_state, state.step), metrics
