@@ -27,6 +27,7 @@ setup(
         "optax",
         "orbax-checkpoint",
         "transformers>=5",
+        "jinja2",
         "numpy",
         "ml-collections",
         "safetensors",

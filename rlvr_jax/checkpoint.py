@@ -29,7 +29,7 @@ class Checkpoints:
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
-        """Writes `state` (a pytree of arrays) and `note`; returns when it is complete."""
+        """Writes `state` (a pytree of arrays) and `note`; returns when complete."""
         self._manager.save(
             step,
             args=ocp.args.Composite(

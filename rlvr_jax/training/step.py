@@ -67,7 +67,7 @@ class TrainStep:
         self._learning_rate = learning_rate(optimizer, num_steps)
         self._zeros = jax.jit(lambda tree: jax.tree.map(jnp.zeros_like, tree))
         self._accumulate = jax.jit(self._add_gradients, donate_argnums=1)
-        self._apply = jax.jit(self._update, donate_argnums=(0, 1))
+        self._apply = jax.jit(self._update, donate_argnums=0)
         self._advance = jax.jit(
             lambda state: dataclasses.replace(state, step=state.step + 1),
             donate_argnums=0,
@@ -101,7 +101,7 @@ class TrainStep:
     def update(
         self, state: TrainState, gradients: Params
     ) -> tuple[TrainState, dict[str, jax.Array]]:
-        """One optimizer update; consumes its arguments. Metrics: grad/norm, optim/lr.
+        """One optimizer update; consumes `state`. Metrics: grad/norm, optim/lr.
 
         `step` stays: several updates may belong to one training step.
         """
