@@ -203,7 +203,9 @@ def test_unreadable_files(tmp_path):
     with pytest.raises(ValueError, match=r"folder\.jsonl: cannot be read: Is a dir"):
         read_tasks(tmp_path / "folder.jsonl")
     good = gzip.compress(os.urandom(5000))
-    for content in (b"{}", good[:-2000], good[:50] + b"xx" + good[52:]):
+    packed = gzip.compress(b"abc" * 1000)
+    corrupt = packed[:10] + b"\xff\xff" + packed[12:]
+    for content in (b"{}", good[:-2000], good[:50] + b"xx" + good[52:], corrupt):
         (tmp_path / "a.jsonl.gz").write_bytes(content)
         with pytest.raises(ValueError, match=r"a\.jsonl\.gz: wanted a whole gzip file"):
             read_tasks(tmp_path / "a.jsonl.gz")
