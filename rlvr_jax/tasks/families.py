@@ -57,7 +57,7 @@ class Function:
     Args:
         family: name of its family.
         level: difficulty of the family, 1 to 3.
-        expression: its shortest spelling in the table, a Python expression in x.
+        expression: its first spelling in the table, a Python expression in x.
         outputs: its values on `DOMAIN`, in order.
         digest: hexadecimal hash of the outputs, equal for equal behaviours.
     """
@@ -232,20 +232,6 @@ def functions() -> tuple[Function, ...]:
                 family.name, family.level, expression, outputs, digest
             )
     return tuple(known.values())
-
-
-@functools.cache
-def functions_by_level(split: str) -> dict[int, tuple[tuple[Function, ...], ...]]:
-    """Returns the split's functions: level -> families -> functions of the family."""
-    levels: dict[int, dict[str, list[Function]]] = {}
-    for function in functions():
-        if function.split == split:
-            families = levels.setdefault(function.level, {})
-            families.setdefault(function.family, []).append(function)
-    return {
-        level: tuple(tuple(members) for members in families.values())
-        for level, families in levels.items()
-    }
 
 
 def _nearly_constant(outputs: tuple[int, ...]) -> bool:

@@ -7,6 +7,7 @@ wanted; `readers` adds the file and the line.
 import ast
 import builtins
 import dataclasses
+import doctest
 import re
 from collections.abc import Callable
 
@@ -87,8 +88,10 @@ def mbpp_task(row: dict, name: str) -> Task:
 def humaneval_task(row: dict, name: str) -> Task:
     """A function to complete; the check function is the one hidden test.
 
-    What stands before the function in the prompt (imports, helper functions that some
-    checks call) is the setup, for solutions that do not repeat it.
+    The docstring's examples are the visible tests, as far as they are calls of the
+    function with an exact value. What stands before the function in the prompt
+    (imports, and functions that solutions and checks call) is
+    `metadata["preamble"]`, for solutions that do not repeat it.
     """
     header, entry_point = _text(row, "prompt"), _text(row, "entry_point")
     test = _text(row, "test")
@@ -103,15 +106,17 @@ def humaneval_task(row: dict, name: str) -> Task:
             " point"
         )
     solution = row.get("canonical_solution", "")
+    visible = _documented_asserts(header, entry_point)
     return Task(
         id=str(row.get("task_id", name)),
         kind="code",
         prompt=f"Complete this function:\n```python\n{header.rstrip()}\n```\n"
         f"{CODE_INSTRUCTION} It must hold the whole function.",
         answer=header + solution if isinstance(solution, str) and solution else "",
-        tests=(test,),
-        setup=header[: start.start()].strip(),
+        tests=(*visible, test),
+        visible_tests=visible,
         entry_point=entry_point,
+        metadata={"preamble": header[: start.start()].strip()},
     )
 
 
@@ -185,6 +190,26 @@ def _is_prompt(prompt: object) -> bool:
 def _pairs(tests: list) -> tuple:
     """Returns tests as Task holds them: JSON has no tuples, so a list is a pair."""
     return tuple(tuple(test) if isinstance(test, list) else test for test in tests)
+
+
+def _documented_asserts(source: str, entry_point: str) -> tuple[str, ...]:
+    """Returns the docstring examples of a function as asserts, floats left out."""
+    asserts = []
+    try:
+        examples = doctest.DocTestParser().get_examples(source)
+    except ValueError:  # badly indented examples: show none of them
+        return ()
+    for example in examples:
+        call, value = example.source.strip(), example.want.strip()
+        try:
+            expected = ast.literal_eval(value)
+            ast.parse(call, mode="eval")
+        except (ValueError, SyntaxError):
+            continue
+        # The check compares floats with a tolerance that an example cannot say.
+        if call.startswith(f"{entry_point}(") and not isinstance(expected, float):
+            asserts.append(f"assert {call} == {value}")
+    return tuple(asserts)
 
 
 def _tested_function(tests: tuple[str, ...], code: str) -> str:

@@ -5,7 +5,9 @@ is decided by what a function does on `families.DOMAIN`, never by its spelling.
 """
 
 import bisect
+import functools
 import itertools
+import math
 import random
 from collections.abc import Sequence
 
@@ -84,10 +86,26 @@ def _task(seed: int, index: int, split: str, levels: Sequence[float]) -> Task:
 
 def _draw_function(uniform, split: str, levels: Sequence[float]) -> families.Function:
     # Not sum(): Python 3.12 changed how it rounds.
-    bounds = list(itertools.accumulate(levels))
-    level = 1 + bisect.bisect_right(bounds, uniform() * bounds[-1])
-    by_level = families.functions_by_level(split)
-    return _draw(uniform, _draw(uniform, by_level[level]))
+    level = 1 + _draw_index(uniform, list(itertools.accumulate(levels)))
+    members, bounds = _members(split, level)
+    return _draw(uniform, members[_draw_index(uniform, bounds)])
+
+
+@functools.cache
+def _members(split: str, level: int) -> tuple[list[list[families.Function]], list]:
+    """Returns the functions of each family, and the bounds of the families' shares."""
+    members: dict[str, list[families.Function]] = {}
+    for function in families.functions():
+        if (function.split, function.level) == (split, level):
+            members.setdefault(function.family, []).append(function)
+    # Between equal families (few functions) and equal functions (three families).
+    roots = [math.sqrt(len(some)) for some in members.values()]
+    return list(members.values()), list(itertools.accumulate(roots))
+
+
+def _draw_index(uniform, bounds: Sequence[float]) -> int:
+    """Returns i with a probability proportional to bounds[i] - bounds[i - 1]."""
+    return bisect.bisect_right(bounds, uniform() * bounds[-1])
 
 
 def _draw_visible(uniform, function: families.Function) -> list[int]:

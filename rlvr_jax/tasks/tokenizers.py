@@ -53,9 +53,6 @@ class Tokenizer:
         if isinstance(template, dict):
             template = template.get("default")
         self._template = template or PLAIN_TEMPLATE
-        # Limits that were saved with a tokenizer would cut or pad texts silently.
-        tokenizer.backend_tokenizer.no_truncation()
-        tokenizer.backend_tokenizer.no_padding()
         self._specials = {
             token.content: i
             for i, token in tokenizer.added_tokens_decoder.items()
@@ -80,7 +77,16 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text; no token is added, special tokens in it are parsed."""
-        return self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
+        return self._encode(text, parse_special=True)
+
+    def _encode(self, text: str, *, parse_special: bool) -> list[int]:
+        # verbose=False: no warning about a length that the run's own limits decide.
+        return self._tokenizer.encode(
+            text,
+            add_special_tokens=False,
+            split_special_tokens=not parse_special,
+            verbose=False,
+        )
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Text of ids, exactly as the tokens spell it; special tokens are left out."""
@@ -147,7 +153,7 @@ class Tokenizer:
     def _render(self, messages: Sequence[dict]) -> str:
         """Returns the templated text, with special tokens of the contents hidden."""
         hidden = [
-            {**message, "content": self._special_pattern.sub(_hide, message["content"])}
+            {**message, "content": self._hidden(message["content"])}
             for message in messages
         ]
         try:
@@ -166,22 +172,21 @@ class Tokenizer:
                 f" {roles}: {error}"
             ) from error
 
+    def _hidden(self, content: str) -> str:
+        # A lone surrogate (programs print them) is no text for a tokenizer: "?".
+        content = content.encode("utf-8", "replace").decode("utf-8")
+        return self._special_pattern.sub(_hide, content)
+
     def _encode_render(self, text: str) -> list[int]:
         if _HIDE not in text:
             return self.encode(text)
         # Rare: cut at the template's own special tokens and read the rest as text.
         ids = []
-        backend = self._tokenizer.backend_tokenizer
         for piece in self._special_pattern.split(text):
             if piece in self._specials:
                 ids.append(self._specials[piece])
-                continue
-            backend.encode_special_tokens = True
-            try:
-                piece = piece.replace(_HIDE, "")
-                ids += backend.encode(piece, add_special_tokens=False).ids
-            finally:
-                backend.encode_special_tokens = False
+            else:
+                ids += self._encode(piece.replace(_HIDE, ""), parse_special=False)
         return ids
 
 

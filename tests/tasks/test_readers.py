@@ -25,7 +25,9 @@ MBPP = {
 HUMANEVAL = {
     "task_id": "HumanEval/999",
     "prompt": "import math\n\ndef inner(x):\n    return x\n\n\n"
-    'def outer(x: int) -> int:\n    """Returns the inner value."""\n',
+    'def outer(x: int) -> int:\n    """Returns the inner value.\n'
+    "    >>> outer(2)\n    2\n    >>> inner(2)\n    2\n    >>> outer(0.1)\n    0.1\n"
+    '    >>> outer(4)\n    Four\n    >>> y = outer(5)\n    """\n',
     "entry_point": "outer",
     "canonical_solution": "    return inner(x)\n",
     "test": "def check(candidate):\n    assert candidate(inner(3)) == 3\n",
@@ -81,14 +83,18 @@ def test_humaneval(tmp_path):
     assert (task.id, task.kind) == ("HumanEval/999", "code")
     assert task.entry_point == "outer"
     assert HUMANEVAL["prompt"].rstrip() in task.prompt
-    assert task.tests == (HUMANEVAL["test"],)
+    assert task.visible_tests == ("assert outer(2) == 2",)
+    assert task.tests == ("assert outer(2) == 2", HUMANEVAL["test"])
+    tests = "\n".join([*task.tests, f"check({task.entry_point})"])
+    # A solution that leaves out the function it was given still meets its tests.
+    exec(f"{task.metadata['preamble']}\ndef outer(x): return inner(x)\n{tests}", {})
+    exec(f"{task.answer}\n{tests}", {})
+
+
+def test_humaneval_with_bad_examples(tmp_path):
+    row = {**HUMANEVAL, "prompt": 'def outer(x):\n    """\n    >>>outer(2)\n    2"""'}
+    (task,) = read_tasks(write(tmp_path / "h.jsonl", row))
     assert task.visible_tests == ()
-    # A solution that leaves out the given helper still meets its tests.
-    namespace = {}
-    exec("def outer(x):\n    return x\n", namespace)
-    exec(f"{task.setup}\n{task.tests[0]}\ncheck({task.entry_point})", namespace)
-    namespace = {}
-    exec(f"{task.answer}\n{task.tests[0]}\ncheck({task.entry_point})", namespace)
 
 
 def test_own_records(tmp_path):
@@ -203,7 +209,9 @@ def test_unreadable_files(tmp_path):
     with pytest.raises(ValueError, match=r"folder\.jsonl: cannot be read: Is a dir"):
         read_tasks(tmp_path / "folder.jsonl")
     good = gzip.compress(os.urandom(5000))
-    for content in (b"{}", good[:-2000], good[:50] + b"xx" + good[52:]):
+    packed = gzip.compress(b"abc" * 1000)
+    corrupt = packed[:10] + b"\xff\xff" + packed[12:]
+    for content in (b"{}", good[:-2000], good[:50] + b"xx" + good[52:], corrupt):
         (tmp_path / "a.jsonl.gz").write_bytes(content)
         with pytest.raises(ValueError, match=r"a\.jsonl\.gz: wanted a whole gzip file"):
             read_tasks(tmp_path / "a.jsonl.gz")

@@ -8,8 +8,12 @@ import pytest
 from rlvr_jax.tasks import families, synthesize
 
 GOLDEN = [
-    ("programs/heldout/17/2-1b6b2031", "f(-4)=2 f(9)=8 f(4)=6 f(-6)=1", "x//2+4"),
-    ("programs/heldout/17/3-35f735f7", "f(0)=0 f(7)=0 f(-8)=1 f(-1)=1", "x*x%7"),
+    ("programs/heldout/17/2-99ace010", "f(-4)=7 f(9)=8 f(4)=7 f(-6)=7", "x%2+7"),
+    (
+        "programs/heldout/17/3-7f669a39",
+        "f(0)=0 f(7)=6 f(-8)=-1 f(-1)=-1",
+        "min(max(x,-1),6)",
+    ),
 ]
 
 
@@ -80,14 +84,17 @@ def test_each_behaviour_has_one_function_and_one_split():
 
 
 def test_another_spelling_adds_no_function():
-    expressions = collections.Counter(
-        tuple(map(eval(f"lambda x: {expression}"), families.DOMAIN))
-        for family in families.FAMILIES
-        for expression in family.expressions()
-    )
-    assert max(expressions.values()) > 1  # so that the next line says something
-    known = {function.outputs for function in families.functions()}
-    assert known <= set(expressions)
+    spellings = collections.defaultdict(list)
+    for family in families.FAMILIES:
+        for expression in family.expressions():
+            outputs = map(eval(f"lambda x: {expression}"), families.DOMAIN)
+            spellings[tuple(outputs)].append((family.level, expression))
+    # Of several spellings the simplest level and the first stays.
+    assert sum(len(some) > 1 for some in spellings.values()) > 100
+    for function in families.functions():
+        level = min(level for level, _ in spellings[function.outputs])
+        first = next(e for n, e in spellings[function.outputs] if n == level)
+        assert (function.level, function.expression) == (level, first)
 
 
 def test_one_behaviour_in_five_is_held_out():

@@ -154,8 +154,14 @@ def test_tokenizer_json_is_taken_as_it_is(chat):
     assert tokenizer.encode("hello") != [tokenizer.encode(c)[0] for c in "hello"]
 
 
-def test_decode_keeps_spaces_and_drops_specials(chat):
-    tokenizer = tasks.load_tokenizer(chat)
+def test_decode_keeps_spaces_and_drops_specials(tmp_path):
+    clean_up = "clean_up_tokenization_spaces"
+    config = {
+        "eos_token": "<|stop|>",
+        clean_up: True,
+        f"{clean_up}_for_bpe_even_though_it_will_corrupt_output": True,
+    }
+    tokenizer = tasks.load_tokenizer(write_model(tmp_path, config=config))
     text = "it 's , \n  a \u00e9 . n't"
     ids = [START, *tokenizer.encode(text), STOP]
     assert tokenizer.decode(ids) == text
@@ -194,6 +200,25 @@ def test_stop_ids_come_from_every_source(tmp_path):
     assert tokenizer.pad_id == 300  # no pad token: any id will do
     assert tokenizer.vocab_size == 1 + max(
         PreTrainedTokenizerFast.from_pretrained(tmp_path).get_vocab().values()
+    )
+
+
+def test_turn_that_ends_with_no_token(tmp_path):
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    config = {"eos_token": "<|stop|>"}
+    tokenizer = tasks.load_tokenizer(
+        write_model(tmp_path, template=template, config=config)
+    )
+    tail = tokenizer.appendix_ids("no", closed=True)
+    assert tail == tokenizer.appendix_ids("no", closed=False)
+    assert tokenizer.decode(tail) == "\nuser: no\n"
+
+
+def test_lone_surrogates_become_question_marks(chat):
+    tokenizer = tasks.load_tokenizer(chat)
+    assert tokenizer.prompt_ids("x\ud800y") == tokenizer.prompt_ids("x?y")
+    assert tokenizer.appendix_ids("\udc80", closed=True) == tokenizer.appendix_ids(
+        "?", closed=True
     )
 
 
@@ -266,11 +291,14 @@ def test_template_refuses_a_role(tmp_path):
         tokenizer.prompt_ids(messages)
 
 
-def test_imports_are_late_and_quiet(chat):
+def test_imports_are_late_and_quiet(tmp_path):
+    config = {"eos_token": "<|stop|>", "model_max_length": 4}
+    write_model(tmp_path, config=config)
     program = (
         "import sys\nfrom rlvr_jax import tasks\n"
         "assert 'transformers' not in sys.modules\n"
-        f"tasks.load_tokenizer({str(chat)!r})\n"
+        f"tokenizer = tasks.load_tokenizer({str(tmp_path)!r})\n"
+        "assert len(tokenizer.prompt_ids('longer than the model was made for')) > 4\n"
         "assert 'jax' not in sys.modules\n"
     )
     done = subprocess.run(
