@@ -99,11 +99,14 @@ def interpreter() -> tuple[str, str, str]:
     return prefix, inside, f"{inside}/{name}"
 
 
-def command(bwrap: str, *, scratch_bytes: int, user_namespace: bool) -> list[str]:
+def command(
+    bwrap: str, *, info_fd: str, scratch_bytes: int, user_namespace: bool
+) -> list[str]:
     """Bubblewrap's arguments up to the program.
 
     Args:
         bwrap: path of the binary.
+        info_fd: descriptor on which it tells the id of process 1.
         scratch_bytes: size of the private folder, the only writable place.
         user_namespace: True puts the caller into a new user namespace; False (root
             only) keeps the right to change the user, which the zygote then does.
@@ -111,7 +114,7 @@ def command(bwrap: str, *, scratch_bytes: int, user_namespace: bool) -> list[str
     prefix, inside, _ = interpreter()
     words = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
-    words += ["--as-pid-1", "--cap-drop", "ALL"]
+    words += ["--as-pid-1", "--info-fd", info_fd, "--cap-drop", "ALL"]
     if user_namespace:
         words += ["--unshare-user"]
     else:
