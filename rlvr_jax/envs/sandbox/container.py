@@ -82,6 +82,7 @@ class Container:
 
     def last_words(self):
         """What the dying start-up wrote to stderr, its last line."""
+        self._kill_inside()
         self.process.kill()
         text = self.process.stderr.read(65536).decode(errors="replace").strip()
         return text.splitlines()[-1][:300] if text else "no message"

@@ -113,7 +113,9 @@ def command(
     """
     prefix, inside, _ = interpreter()
     words = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
+    # No --die-with-parent: it would end the container with the thread that started
+    # it. Process 1 ends when its control pipe closes, which every death of ours does.
+    words += ["--unshare-cgroup-try", "--new-session"]
     words += ["--as-pid-1", "--info-fd", info_fd, "--cap-drop", "ALL"]
     if user_namespace:
         words += ["--unshare-user"]

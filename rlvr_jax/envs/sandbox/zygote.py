@@ -318,6 +318,7 @@ def send(kind: bytes, body: bytes) -> None:
 def main(setup: bytes) -> None:
     """Entry of the warm interpreter."""
     zygote = Zygote(codec.decode(setup))
+    child.install_prelude()
     gc.collect()
     gc.disable()
     # Children must not copy our heap by counting references while collecting it.
