@@ -9,6 +9,7 @@ import sysconfig
 import tempfile
 
 SCRATCH = "/tmp"
+_NOBODY = "65534"
 _HERE = pathlib.Path(__file__).parent
 _MODULES = {
     "rlvr_jax.envs.extraction": _HERE.parent / "extraction.py",
@@ -118,7 +119,7 @@ def command(
     words += ["--unshare-cgroup-try", "--new-session"]
     words += ["--as-pid-1", "--info-fd", info_fd, "--cap-drop", "ALL"]
     if user_namespace:
-        words += ["--unshare-user"]
+        words += ["--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY]
     else:
         words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     # Parents that bubblewrap makes by itself are closed to other users.
