@@ -207,6 +207,9 @@ def _judge(task, response, blocks, run):
         return Verdict(1.0, True, PASSED_FEEDBACK, "passed", total, total, True)
     if run.loaded is not None and run.loaded[0] != "loaded":
         status, text = load_error(response, blocks, run.loaded[1])
+        if text.startswith("SyntaxError") and blocks == [(response, 0)]:
+            # Prose without a code block, as far as anybody can tell.
+            status, text = "no_answer", f"{NO_CODE_FEEDBACK}\n{text}"
         return Verdict(0.0, False, text, status, 0, total)
     first, passed = failing[0], total - len(failing)
     status, text = outcome(response, blocks, run.loaded, details[first][1])

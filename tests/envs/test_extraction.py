@@ -38,7 +38,7 @@ def test_only_the_last_blocks_are_kept():
         (["def f(): pass", "def f(): return 1", "g = 2"], "f", 1),
         (["f = lambda: 1", "a = 1; b = 2; c = 3"], "f", 0),
         (["class f: pass", "a = 1; b = 2; c = 3"], "f", 0),
-        (["x = 1", "long_name = 12", "this is not python"], "f", 1),
+        (["x = 1", "long_name = 12", "no python at all"], "f", 1),
         (["x = 1", "long_name = 12"], "", 1),
         (["no python", "not it either"], "f", 1),
         (["def f(:", "x = 1"], "f", 1),

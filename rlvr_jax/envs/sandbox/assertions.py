@@ -64,17 +64,16 @@ def rewrite(source: str, first: int) -> tuple[ast.Module, list[str]]:
     return counter.visit(tree), counter.texts
 
 
-def free_names(sources: list[str], known: set[str]) -> set[str]:
+def free_names(sources: list[str]) -> set[str]:
     """Names that sources read and that nobody but a solution can define.
 
     Args:
         sources: Python sources that share one namespace.
-        known: names that the namespace holds already.
 
     Returns:
         Names read somewhere and bound nowhere in the sources.
     """
-    read, bound = set(), set(dir(builtins)) | known
+    read, bound = set(), set(dir(builtins))
     for source in sources:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Name):

@@ -5,7 +5,6 @@ that exist for this one program; what they say is believed only as far as it can
 checked outside.
 """
 
-import ast
 import builtins
 import os
 import sys
@@ -21,8 +20,18 @@ from collections import *
 import bisect, collections, copy, functools, heapq, itertools, json, math, operator
 import random, re, string, typing
 """
-PRELUDE: dict = {}
-exec(_PRELUDE, PRELUDE)
+
+
+def install_prelude() -> None:
+    """Makes the pre-imported names builtins: no child has to copy them.
+
+    Called once in the warm interpreter; a builtin of the same name stays.
+    """
+    names: dict = {}
+    exec(_PRELUDE, names)
+    vars(builtins).update({**names, **vars(builtins)})
+
+
 # Looked up before untrusted code runs, which may patch the modules.
 _write = os.write
 _frame = codec.frame
@@ -65,8 +74,6 @@ def run_solution(job: dict, channel: Channel) -> None:
     module = types.ModuleType("solution")
     sys.modules["solution"] = module
     namespace = module.__dict__
-    namespace.update(PRELUDE)
-    namespace["__name__"] = "solution"
     try:
         if job["preamble"]:
             exec(compile(job["preamble"], "<preamble>", "exec"), namespace)
@@ -85,18 +92,24 @@ def run_solution(job: dict, channel: Channel) -> None:
 def _load(source, job, namespace):
     if job["parameters"]:
         try:
-            tree = ast.parse(source.strip(), mode="eval")
+            code = compile(source.strip(), SOLUTION_FILE, "eval")
         except SyntaxError:
-            pass
+            pass  # not an expression
         else:
-            parameters = [ast.arg(name) for name in job["parameters"]]
-            arguments = ast.arguments([], parameters, None, [], [], None, [])
-            function = ast.Expression(ast.Lambda(arguments, tree.body))
-            ast.fix_missing_locations(function)
-            code = compile(function, SOLUTION_FILE, "eval")
-            namespace[job["entry_point"]] = eval(code, namespace)
+            namespace[job["entry_point"]] = _function(code, job)
             return
     exec(compile(source, SOLUTION_FILE, "exec"), namespace)
+
+
+def _function(code, job):
+    """An expression as a function of the job's parameters."""
+
+    def function(*arguments):
+        scope = dict(zip(job["parameters"], arguments, strict=True))
+        scope[job["entry_point"]] = function
+        return eval(code, scope)
+
+    return function
 
 
 def call(namespace: dict, name: str, arguments: tuple, keywords: dict) -> tuple:
@@ -276,12 +289,10 @@ def run_tests(job: dict, channel: Channel) -> None:
 
 def _tests_namespace(job, channel, unsupported):
     """Names for the tests: the prelude, modules, and proxies for the rest."""
-    namespace = dict(PRELUDE)
-    namespace["__name__"] = "tests"
+    namespace = {"__name__": "tests"}
     entry_point = job["entry_point"]
-    known = set(namespace) - {entry_point}
     sources = [job["preamble"], job["setup"], *job["tests"]]
-    for name in assertions.free_names(sources, known) | ({entry_point} - {""}):
+    for name in assertions.free_names(sources) | ({entry_point} - {""}):
         if name in sys.stdlib_module_names and name != entry_point:
             namespace[name] = __import__(name)
         else:

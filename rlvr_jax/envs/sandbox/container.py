@@ -1,7 +1,10 @@
 """One container seen from outside: starts it, runs one job at a time, replaces it."""
 
+import contextlib
+import json
 import os
 import select
+import signal
 import struct
 import subprocess
 import time
@@ -12,6 +15,8 @@ _START_SECONDS = 20.0
 # How much later than its own deadline the zygote may answer before it counts as lost.
 _GRACE_SECONDS = 10.0
 _MAX_PACKET = 64 << 20
+# Stands in a command for the descriptor on which bubblewrap names process 1.
+INFO_FD = "{info_fd}"
 
 
 class ContainerLost(RuntimeError):
@@ -22,7 +27,7 @@ class Container:
     """A warm interpreter inside the wall.
 
     Args:
-        arguments: the command that starts it.
+        arguments: the command that starts it; INFO_FD in it becomes a descriptor.
         environment: its whole environment.
         jobs_per_container: it is replaced after so many jobs.
     """
@@ -47,8 +52,10 @@ class Container:
         """Starts it if it is not running; returns what it found about itself."""
         if self.process is not None:
             return self.probe
+        info_read, info_write = os.pipe()
         self.process = subprocess.Popen(
-            self.arguments,
+            [str(info_write) if w == INFO_FD else w for w in self.arguments],
+            pass_fds=(info_write,),
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -56,6 +63,8 @@ class Container:
             start_new_session=True,
             bufsize=0,
         )
+        os.close(info_write)
+        self.info = info_read
         os.set_blocking(self.process.stdin.fileno(), False)
         self.buffer = bytearray()
         self.spoiled = False
@@ -73,6 +82,7 @@ class Container:
 
     def last_words(self):
         """What the dying start-up wrote to stderr, its last line."""
+        self._kill_inside()
         self.process.kill()
         text = self.process.stderr.read(65536).decode(errors="replace").strip()
         return text.splitlines()[-1][:300] if text else "no message"
@@ -84,13 +94,26 @@ class Container:
         process, self.process = self.process, None
         # Process 1 ends when its control pipe closes, and takes its namespace along.
         process.stdin.close()
+        process.stdout.close()
         try:
             process.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
+            self._kill_inside()
+            # Bubblewrap goes after process 1; killed first, it would leave it behind.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5.0)
             process.kill()
             process.wait()
-        process.stdout.close()
         process.stderr.close()
+        os.close(self.info)
+
+    def _kill_inside(self):
+        """Kills process 1. Bubblewrap, still there, has not reaped it: the id holds."""
+        # Nothing to read, or nobody to kill, means that there is no process 1.
+        with contextlib.suppress(ValueError, KeyError, OSError):
+            os.set_blocking(self.info, False)
+            inside = json.loads(os.read(self.info, 4096))["child-pid"]
+            os.kill(inside, signal.SIGKILL)
 
     def begin(self, job: dict) -> None:
         """Sends a job; its packets then come from `receive` until one of kind E."""

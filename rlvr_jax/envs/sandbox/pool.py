@@ -5,11 +5,13 @@ import dataclasses
 import itertools
 import os
 import queue
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 
 from rlvr_jax.envs.sandbox import codec, wall
-from rlvr_jax.envs.sandbox.container import Container, ContainerLost
+from rlvr_jax.envs.sandbox.container import INFO_FD, Container, ContainerLost
 
 _uids = itertools.count(1)
 
@@ -97,9 +99,9 @@ class Sandbox:
             raise ValueError(f"workers must be 1 or more, got {workers}")
         self.jobs_per_container = jobs_per_container
         self.scratch_bytes = scratch_bytes
-        self.closed = False
         self.probe: dict = {}
         self.build = None
+        self.folders: list[str] = []  # scratch folders where there is no wall
         self._find_wall(allow_unsafe)
         self.cells = [Cell(self.build(), self.build()) for _ in range(workers)]
         self.free: queue.LifoQueue[Cell] = queue.LifoQueue()
@@ -109,11 +111,9 @@ class Sandbox:
     def _find_wall(self, allow_unsafe):
         """Takes the strongest wall that starts here, and notes what holds."""
         bwrap, errors = wall.find_bwrap(), []
-        kinds = (
-            ("user_change", "user_namespace")
-            if os.getuid() == 0
-            else ("user_namespace",)
-        )
+        kinds = ["user_namespace"]
+        if os.getuid() == 0:
+            kinds.insert(0, "user_change")
         for kind in kinds if bwrap else ():
             self.build = lambda kind=kind: self._walled(bwrap, kind)
             try:
@@ -149,6 +149,7 @@ class Sandbox:
         return Container(
             arguments=wall.command(
                 bwrap,
+                info_fd=INFO_FD,
                 scratch_bytes=self.scratch_bytes,
                 user_namespace=kind == "user_namespace",
             )
@@ -158,9 +159,8 @@ class Sandbox:
         )
 
     def _unwalled(self):
-        import tempfile
-
         folder = tempfile.mkdtemp(prefix="rlvr-unsafe-")
+        self.folders.append(folder)
         setup = {"uid": None, "filter": b"", "scratch": folder}
         return Container(
             arguments=wall.python_command(
@@ -181,10 +181,11 @@ class Sandbox:
 
     def close(self) -> None:
         """Ends every container; safe to call twice."""
-        self.closed = True
         for cell in self.cells:
             cell.solution.stop()
             cell.tests.stop()
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def replaced(self) -> int:
         """How many containers were replaced so far."""

@@ -9,6 +9,7 @@ import sysconfig
 import tempfile
 
 SCRATCH = "/tmp"
+_NOBODY = "65534"
 _HERE = pathlib.Path(__file__).parent
 _MODULES = {
     "rlvr_jax.envs.extraction": _HERE.parent / "extraction.py",
@@ -99,21 +100,26 @@ def interpreter() -> tuple[str, str, str]:
     return prefix, inside, f"{inside}/{name}"
 
 
-def command(bwrap: str, *, scratch_bytes: int, user_namespace: bool) -> list[str]:
+def command(
+    bwrap: str, *, info_fd: str, scratch_bytes: int, user_namespace: bool
+) -> list[str]:
     """Bubblewrap's arguments up to the program.
 
     Args:
         bwrap: path of the binary.
+        info_fd: descriptor on which it tells the id of process 1.
         scratch_bytes: size of the private folder, the only writable place.
         user_namespace: True puts the caller into a new user namespace; False (root
             only) keeps the right to change the user, which the zygote then does.
     """
     prefix, inside, _ = interpreter()
     words = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
-    words += ["--as-pid-1", "--cap-drop", "ALL"]
+    # No --die-with-parent: it would end the container with the thread that started
+    # it. Process 1 ends when its control pipe closes, which every death of ours does.
+    words += ["--unshare-cgroup-try", "--new-session"]
+    words += ["--as-pid-1", "--info-fd", info_fd, "--cap-drop", "ALL"]
     if user_namespace:
-        words += ["--unshare-user"]
+        words += ["--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY]
     else:
         words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     # Parents that bubblewrap makes by itself are closed to other users.

@@ -151,6 +151,8 @@ class Zygote:
                 0,
             )
         gc.enable()
+        # After the fork, which seeds the shared generator from the system.
+        random.seed(0)
         child.run(job, child.Channel(child_in, child_out))
         os._exit(0)
 
@@ -289,9 +291,13 @@ def reap_leftovers() -> int:
 
 
 def wipe(folder: str) -> bool:
-    """Empties a folder; True when it was empty or is now."""
+    """Empties a folder; False when that failed or would take long."""
     try:
-        for name in os.listdir(folder):
+        names = os.listdir(folder)
+        # A new container is cheaper than wiping what a program meant to be slow.
+        if len(names) > 1000:
+            return False
+        for name in names:
             path = os.path.join(folder, name)
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
@@ -312,7 +318,7 @@ def send(kind: bytes, body: bytes) -> None:
 def main(setup: bytes) -> None:
     """Entry of the warm interpreter."""
     zygote = Zygote(codec.decode(setup))
-    random.seed(0)
+    child.install_prelude()
     gc.collect()
     gc.disable()
     # Children must not copy our heap by counting references while collecting it.
