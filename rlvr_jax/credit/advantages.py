@@ -1,0 +1,96 @@
+"""Advantages: returns compared inside groups, A = (R - baseline) / scale."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rlvr_jax.credit import checks
+from rlvr_jax.credit.reductions import reduce_groups
+
+BASELINES = ("mean", "leave_one_out", "none")
+SCALES = ("std", "mean", "none")
+EQUAL_TOLERANCE = 1e-6  # relative spread below which a group carries no signal
+
+
+def group_advantages(
+    returns: jax.Array,
+    groups: np.ndarray | jax.Array,
+    node_mask: jax.Array,
+    *,
+    num_groups: int | None = None,
+    baseline: str = "mean",
+    scale: str = "std",
+    ddof: int = 1,
+    epsilon: float = 1e-6,
+) -> jax.Array:
+    """A = (R - baseline) / scale over the present members of each node's group.
+
+    A group whose members are equal (max - min <= 1e-6 max(1, max |R|)), and so every
+    group of one, gets exactly 0: in float32 the moments of equal values differ in the
+    last bit, and dividing that by a standard deviation of the same size would make an
+    advantage out of rounding. `baseline="none"` without a std compares nothing and is
+    exempt: it returns R, or R over the group's mean.
+
+    Args:
+        returns: float [B, N]; anything where absent.
+        groups: int [N] or [B, N], ids in [0, num_groups) where present.
+        node_mask: bool [B, N], True where a graded response is.
+        num_groups: bound of the ids; default N + 1, enough for `sibling_groups`.
+        baseline: `mean`; `leave_one_out`, the mean of the others; `none`, 0.
+        scale: `std`, the standard deviation + epsilon; `mean`, the mean + epsilon
+            (rewards >= 0); `none`, 1.
+        ddof: 1 divides the variance by n - 1, 0 by n.
+        epsilon: added to the scale.
+
+    Returns:
+        Advantages, float32 [B, N]; 0 where absent.
+
+    Raises:
+        ValueError: an unknown name, wrong shapes or dtypes, or an id out of range
+            (eager only).
+
+    Source: GRPO (2402.03300), Dr.GRPO (2503.20783), RLOO, MaxRL (2602.02710). ddof 1
+    and epsilon 1e-6 are what TRL, verl and Tunix use.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> rewards = jnp.array([[1.0, 0.0, 0.0, 0.0]])
+        >>> advantages = group_advantages(rewards, jnp.zeros(4, int), rewards >= 0)
+        >>> [round(value, 4) for value in advantages[0].tolist()]
+        [1.5, -0.5, -0.5, -0.5]
+    """
+    checks.check_choice("baseline", baseline, BASELINES)
+    checks.check_choice("scale", scale, SCALES)
+    checks.check_nodes("returns", returns, node_mask)
+    if ddof not in (0, 1):
+        raise ValueError(f"ddof must be 0 or 1; got {ddof}")
+    num_groups = node_mask.shape[1] + 1 if num_groups is None else num_groups
+    checks.check_ids("groups", groups, node_mask, lowest=0, highest=num_groups - 1)
+
+    def reduce(values: jax.Array, kind: str) -> jax.Array:
+        return reduce_groups(
+            values, groups, node_mask, num_groups=num_groups, kind=kind
+        )
+
+    returns = jnp.where(node_mask, returns, 0.0).astype(jnp.float32)
+    count = reduce(node_mask.astype(jnp.float32), "sum")
+    mean = reduce(returns, "sum") / jnp.maximum(count, 1.0)
+    centered = jnp.where(node_mask, returns - mean, 0.0)
+    if baseline == "mean":
+        advantages = centered
+    elif baseline == "leave_one_out":
+        advantages = centered * count / jnp.maximum(count - 1.0, 1.0)
+    else:
+        advantages = returns
+    if scale == "std":
+        # Two passes: the squares of centred values do not cancel.
+        variance = reduce(centered**2, "sum") / jnp.maximum(count - ddof, 1.0)
+        advantages = advantages / (jnp.sqrt(variance) + epsilon)
+    elif scale == "mean":
+        advantages = advantages / (mean + epsilon)
+    signal = node_mask
+    if baseline != "none" or scale == "std":
+        size = jnp.maximum(1.0, reduce(jnp.abs(returns), "max"))
+        spread = reduce(returns, "max") - reduce(returns, "min")
+        signal = signal & (spread > EQUAL_TOLERANCE * size)
+    return jnp.where(signal, advantages, 0.0)

@@ -1,0 +1,152 @@
+"""Backups: raw rewards of the nodes of a rollout tree -> returns.
+
+Leaves and solved nodes keep their reward; the rules differ in what an unsolved node
+gets from its children. Turns s = 1..S below; S is `num_turns`.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from rlvr_jax.credit import checks
+from rlvr_jax.credit.reductions import fold_children
+from rlvr_jax.tree import TreeLayout
+
+SOLVED_TOLERANCE = 1e-6  # a reward this close to the maximum is the maximum
+
+
+def mars(
+    rewards: jax.Array,
+    parents: TreeLayout | jax.Array,
+    node_mask: jax.Array,
+    *,
+    num_turns: int,
+) -> jax.Array:
+    """Max reward of the subtree: R(o) = max(r(o), max over children c of R(c)).
+
+    An attempt that failed and was then repaired gets the full credit of an immediate
+    solve.
+
+    Args:
+        rewards: float [B, N], raw rewards; anything where absent.
+        parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
+        node_mask: bool [B, N], True where a graded response is.
+        num_turns: S, at least the depth of the forest.
+
+    Returns:
+        Returns, float32 [B, N]; 0 where absent.
+
+    Raises:
+        ValueError: wrong shapes or dtypes, or a forest that is not ordered (eager).
+
+    Source: Murphy (arXiv 2511.07833), MaRS.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from rlvr_jax.tree import TreeLayout
+        >>> rewards = jnp.array([[1.0, 0.5, 0.0, 0.0, 1.0, 0.0]])
+        >>> mask = jnp.array([[True, True, False, False, True, True]])
+        >>> mars(rewards, TreeLayout((2, 2)), mask, num_turns=2).tolist()
+        [[1.0, 1.0, 0.0, 0.0, 1.0, 0.0]]
+    """
+    checks.check_nodes("rewards", rewards, node_mask)
+    checks.check_parents(parents, node_mask, num_turns)
+    returns = fold_children(
+        (_present(rewards, node_mask),),
+        node_mask,
+        parents,
+        num_turns=num_turns,
+        kinds=("max",),
+        combine=lambda own, below: jnp.maximum(own[0], below[0]),
+    )
+    return _present(returns, node_mask)
+
+
+def mers(
+    rewards: jax.Array,
+    parents: TreeLayout | jax.Array,
+    node_mask: jax.Array,
+    *,
+    num_turns: int,
+    discount: float = 0.9,
+    solved: jax.Array | None = None,
+    max_reward: float = 1.0,
+) -> jax.Array:
+    """R(o) = (r(o) + γ mean over children of R) / (unsolved(o) (S - s) + 1).
+
+    An unsolved node before the last turn that has no children (a budget ran out) has
+    mean 0: R = r / (S - s + 1).
+
+    Args:
+        rewards: float [B, N], raw rewards; anything where absent.
+        parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
+        node_mask: bool [B, N], True where a graded response is.
+        num_turns: S, at least the depth of the forest.
+        discount: γ in [0, 1]; the paper does not give its value, 0.9 is ours.
+        solved: bool [B, N], judged on the raw reward; default
+            `rewards >= max_reward - 1e-6`.
+        max_reward: reward of a solved node.
+
+    Returns:
+        Returns, float32 [B, N]; 0 where absent.
+
+    Raises:
+        ValueError: wrong shapes or dtypes, a discount outside [0, 1], or a forest that
+            is not ordered (eager).
+
+    Source: Murphy (arXiv 2511.07833), MeRS.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from rlvr_jax.tree import TreeLayout
+        >>> rewards = jnp.array([[1.0, 0.5, 0.0, 0.0, 1.0, 0.0]])
+        >>> mask = jnp.array([[True, True, False, False, True, True]])
+        >>> returns = mers(rewards, TreeLayout((2, 2)), mask, num_turns=2, discount=0.9)
+        >>> [round(value, 3) for value in returns[0].tolist()]
+        [1.0, 0.475, 0.0, 0.0, 1.0, 0.0]
+    """
+    checks.check_nodes("rewards", rewards, node_mask)
+    checks.check_parents(parents, node_mask, num_turns)
+    checks.check_discount(discount)
+    if solved is None:
+        solved = is_solved(rewards, max_reward=max_reward)
+    checks.check_nodes("solved", solved, node_mask)
+    turns = node_turns(parents, node_mask, num_turns=num_turns)
+    divisor = jnp.where(solved, 1.0, num_turns - turns).astype(jnp.float32)
+
+    def combine(own: tuple, below: tuple) -> jax.Array:
+        (reward, divisor), (total, count) = own, below
+        return (reward + discount * total / jnp.maximum(count, 1.0)) / divisor
+
+    returns = fold_children(
+        (_present(rewards, node_mask), jnp.where(node_mask, divisor, 1.0)),
+        node_mask,
+        parents,
+        num_turns=num_turns,
+        kinds=("sum", "count"),
+        combine=combine,
+    )
+    return _present(returns, node_mask)
+
+
+def is_solved(rewards: jax.Array, *, max_reward: float) -> jax.Array:
+    """`rewards >= max_reward - 1e-6`: bool of the shape of `rewards`."""
+    return rewards >= max_reward - SOLVED_TOLERANCE
+
+
+def node_turns(
+    parents: TreeLayout | jax.Array, node_mask: jax.Array, *, num_turns: int
+) -> jax.Array:
+    """0-based turn of each node, int32 [B, N]; 0 where absent."""
+    if isinstance(parents, TreeLayout):
+        turns = jnp.asarray(parents.turns)[None, :]
+        return jnp.where(node_mask, turns, 0)
+    parents = jnp.where(node_mask, jnp.broadcast_to(parents, node_mask.shape), -1)
+    turns = jnp.zeros(node_mask.shape, jnp.int32)
+    for _ in range(num_turns - 1):
+        above = jnp.take_along_axis(turns, jnp.maximum(parents, 0), axis=1)
+        turns = jnp.where(parents >= 0, above + 1, 0)
+    return turns
+
+
+def _present(values: jax.Array, node_mask: jax.Array) -> jax.Array:
+    return jnp.where(node_mask, values, 0.0).astype(jnp.float32)
