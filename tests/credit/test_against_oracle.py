@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rlvr_jax import credit
@@ -20,7 +20,13 @@ JUNK = [np.nan, np.inf, -np.inf, 1e30, -7.0]
 # float64 cannot fall on different sides of it.
 REWARDS = [k / 8 for k in range(9)]
 
-checked = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+checked = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,8 +320,6 @@ def test_jit_and_vmap(name, options, kind):
         parents = np.array(layout.parents)
         tiles = (4, 1) if kind == "shared" else (4, 2, 1)
         arrays = rewards, np.tile(parents, tiles), mask
-    mapped = jax.vmap(rule)(*arrays)
-    np.testing.assert_allclose(mapped, expected, rtol=1e-4, atol=1e-5)
     compiled = jax.jit(jax.vmap(rule))(*arrays)
     np.testing.assert_allclose(compiled, expected, rtol=1e-4, atol=1e-5)
     alone = jax.jit(rule)(*(array[1] for array in arrays))
@@ -341,8 +345,9 @@ def rollout_tree(layout, rewards, solved, mask):
     return dataclasses.replace(tree, rewards=rewards, solved=solved, node_mask=mask)
 
 
-@pytest.mark.parametrize("backup", ["own", "mars", "mers"])
-@pytest.mark.parametrize("group", ["sibling", "prompt"])
+@pytest.mark.parametrize(
+    ("backup", "group"), [("own", "prompt"), ("mars", "sibling"), ("mers", "prompt")]
+)
 def test_assign(backup, group):
     layout, rewards, mask = random_layout_batch((3, 2, 2), (3,))
     # `solved` of the tree decides, not the reward: shaping may have moved the reward.

@@ -108,20 +108,15 @@ def test_no_baseline_is_no_exemption(scale):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_all_equal_tree(name, lifted):
+def test_trees_without_signal(name, lifted):
     layout = TreeLayout(branching=(7, 2))
-    rewards = np.full((2, layout.num_nodes), 0.35, np.float32)
-    mask = np.ones(rewards.shape, bool)
-    # Under MeRS the roots share a return that is not 0.35; still no signal.
-    zero(lifted(lambda r, m: RULES[name](r, layout, m), rewards, mask), mask.shape)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_nothing_present(name, lifted):
-    layout = TreeLayout(branching=(3, 2))
-    rewards = np.full((2, layout.num_nodes), 1e30, np.float32)
-    mask = np.zeros(rewards.shape, bool)
-    zero(lifted(lambda r, m: RULES[name](r, layout, m), rewards, mask), mask.shape)
+    shape = (3, layout.num_nodes)
+    rewards, mask = np.full(shape, -1e30, np.float32), np.zeros(shape, bool)
+    # All equal (under MeRS the roots then share a return that is not 0.35) ...
+    rewards[0], mask[0] = 0.35, True
+    # ... all solved at once, so nobody has children; and nothing present.
+    rewards[1, :7], mask[1, :7] = 1.0, True
+    zero(lifted(lambda r, m: RULES[name](r, layout, m), rewards, mask), shape)
 
 
 def test_nothing_present_has_no_returns(compiled):
@@ -132,15 +127,6 @@ def test_nothing_present_has_no_returns(compiled):
         backup = functools.partial(rule, parents=layout, num_turns=2)
         returns = compiled(lambda r, m, f=backup: f(r, node_mask=m), rewards, mask)
         zero(returns, mask.shape)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_all_solved_at_once(name, compiled):
-    layout = TreeLayout(branching=(3, 2))
-    mask = np.zeros((2, layout.num_nodes), bool)
-    mask[:, :3] = True
-    rewards = np.where(mask, 1.0, -1e30).astype(np.float32)
-    zero(compiled(lambda r, m: RULES[name](r, layout, m), rewards, mask), mask.shape)
 
 
 @pytest.mark.parametrize("name", ["grpo", "mars", "mers"])
