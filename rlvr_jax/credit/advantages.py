@@ -85,7 +85,9 @@ def group_advantages(
     if scale == "std":
         # Two passes: the squares of centred values do not cancel.
         variance = reduce(centered**2, "sum") / jnp.maximum(count - ddof, 1.0)
-        advantages = advantages / (jnp.sqrt(variance) + epsilon)
+        # The root of 0 has no gradient; those groups are equal and get 0 below.
+        deviation = jnp.sqrt(jnp.where(variance > 0, variance, 1.0))
+        advantages = advantages / (deviation + epsilon)
     elif scale == "mean":
         advantages = advantages / (mean + epsilon)
     signal = node_mask

@@ -74,7 +74,7 @@ def mers(
     """R(o) = (r(o) + γ mean over children of R) / (unsolved(o) (S - s) + 1).
 
     An unsolved node before the last turn that has no children (a budget ran out) has
-    mean 0: R = r / (S - s + 1).
+    mean 0: R = r / (S - s + 1). A solved node keeps R = r even if it has children.
 
     Args:
         rewards: float [B, N], raw rewards; anything where absent.
@@ -109,16 +109,18 @@ def mers(
     checks.check_discount(discount)
     if solved is None:
         solved = is_solved(rewards, max_reward=max_reward)
+    checks.check_bool("solved", solved)
     checks.check_nodes("solved", solved, node_mask)
     turns = node_turns(parents, node_mask, num_turns=num_turns)
-    divisor = jnp.where(solved, 1.0, num_turns - turns).astype(jnp.float32)
+    divisor = (num_turns - turns).astype(jnp.float32)
 
     def combine(own: tuple, below: tuple) -> jax.Array:
-        (reward, divisor), (total, count) = own, below
-        return (reward + discount * total / jnp.maximum(count, 1.0)) / divisor
+        (reward, divisor, solved), (total, count) = own, below
+        backed_up = (reward + discount * total / jnp.maximum(count, 1.0)) / divisor
+        return jnp.where(solved, reward, backed_up)
 
     returns = fold_children(
-        (_present(rewards, node_mask), jnp.where(node_mask, divisor, 1.0)),
+        (_present(rewards, node_mask), divisor, solved),
         node_mask,
         parents,
         num_turns=num_turns,
@@ -136,7 +138,11 @@ def is_solved(rewards: jax.Array, *, max_reward: float) -> jax.Array:
 def node_turns(
     parents: TreeLayout | jax.Array, node_mask: jax.Array, *, num_turns: int
 ) -> jax.Array:
-    """0-based turn of each node, int32 [B, N]; 0 where absent."""
+    """0-based turn of each node, int32 [B, N]; 0 where absent.
+
+    In a parents array an absent parent counts as turn 0, since its own slot may hold
+    anything; a layout knows the turn of every slot.
+    """
     if isinstance(parents, TreeLayout):
         turns = jnp.asarray(parents.turns)[None, :]
         return jnp.where(node_mask, turns, 0)

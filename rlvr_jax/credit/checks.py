@@ -26,12 +26,15 @@ def check_discount(discount: float) -> None:
         raise ValueError(f"discount must be in [0, 1]; got {discount}")
 
 
+def check_bool(name: str, values: Any) -> None:
+    """Raises ValueError unless `values` is bool."""
+    if values.dtype != bool:
+        raise ValueError(f"{name} must be bool, True = yes; got dtype {values.dtype}")
+
+
 def check_nodes(name: str, values: Any, node_mask: Any) -> None:
     """Raises ValueError unless `values` and the bool `node_mask` are both [B, N]."""
-    if node_mask.dtype != bool:
-        raise ValueError(
-            f"node_mask must be bool, True = present; got dtype {node_mask.dtype}"
-        )
+    check_bool("node_mask", node_mask)
     if node_mask.ndim != 2:
         raise ValueError(f"node_mask must be [B, N]; got shape {node_mask.shape}")
     if values.shape != node_mask.shape:

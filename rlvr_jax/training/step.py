@@ -169,5 +169,5 @@ class TrainStep:
         params = jax.tree.map(
             lambda param, change: param - rate * change, state.params, updates
         )
-        metrics = {"grad/norm": optax.global_norm(gradients), "optim/lr": rate}
+        metrics = {"grad/norm": optax.tree.norm(gradients), "optim/lr": rate}
         return TrainState(params, opt_state, state.step), metrics

@@ -95,16 +95,19 @@ def test_threshold_is_relative_to_large_returns():
     zero(credit.grpo(values, np.full(2, -1, np.int32), mask), (1, 2))
 
 
-@pytest.mark.parametrize("scale", ["mean", "none"])
-def test_no_baseline_is_no_exemption(scale):
-    """A group of one or of equal returns gives 0 under every estimator, never R."""
+def test_without_baseline_nothing_is_compared():
+    """Plain REINFORCE keeps R: zeroing its equal groups would bias the estimator."""
     returns = jnp.array([[0.5, 0.5, 0.5, 1.0]], jnp.float32)
     ids = np.array([0, 0, 0, 1], np.int32)
     mask = jnp.ones((1, 4), bool)
-    advantages = credit.group_advantages(
-        returns, ids, mask, baseline="none", scale=scale
+    plain = credit.group_advantages(returns, ids, mask, baseline="none", scale="none")
+    np.testing.assert_array_equal(plain, returns)
+    over_mean = credit.group_advantages(
+        returns, ids, mask, baseline="none", scale="mean"
     )
-    zero(advantages, (1, 4))
+    np.testing.assert_allclose(over_mean, np.ones((1, 4)), atol=1e-5)
+    over_std = credit.group_advantages(returns, ids, mask, baseline="none")
+    zero(over_std, (1, 4))
 
 
 @pytest.mark.parametrize("name", RULES)
