@@ -8,7 +8,7 @@ import orbax.checkpoint as ocp
 
 
 class Checkpoints:
-    """Numbered checkpoints in one directory.
+    """Numbered checkpoints in one directory; use it in a `with`.
 
     Args:
         directory: made if it is not there.
@@ -62,6 +62,8 @@ class Checkpoints:
         )
         return restored["state"], restored["note"]
 
-    def close(self) -> None:
-        """Ends the manager's threads."""
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
         self._manager.close()

@@ -6,6 +6,7 @@ flags override single fields; `parse` turns the result into a checked `Config`.
 
 import dataclasses
 import json
+import pathlib
 import types
 import typing
 from typing import Any
@@ -64,7 +65,7 @@ class RolloutSection:
         prompts: prompts per step B.
         branching: children per context, one number per turn; `(16,)` is a group of 16
             without retries. Also known as num_generations, rollout.n, group size.
-        expand: who gets children: `unsolved` or `all`.
+        expand: who gets children: `unsolved`, `visible_failed` or `all`.
         max_response_tokens: limit of one attempt.
         max_feedback_tokens: limit of what is appended between attempts, glue included.
         budget: response tokens that the attempts of one path share; 0: no such limit.
@@ -179,7 +180,8 @@ class EvalSection:
         every: steps between evaluations in training; 0: none.
         tasks: number of held-out tasks.
         samples: trajectories per task, each of up to `turns` attempts.
-        turns: attempts allowed: Iter-1 .. Iter-turns are reported.
+        turns: attempts allowed; 1 .. turns are reported.
+        expand: who is retried: `visible_failed` gives Iter-k, `unsolved` gives Ver@K.
         pass_at: the k of pass@k, each at most `samples`.
         temperature, top_p, top_k: of sampling; temperature 0 is greedy.
         seed: of the held-out tasks and of sampling.
@@ -189,6 +191,7 @@ class EvalSection:
     tasks: int = 500
     samples: int = 4
     turns: int = 3
+    expand: str = "visible_failed"
     pass_at: tuple[int, ...] = (1, 4)
     temperature: float = 1.0
     top_p: float = 1.0
@@ -257,7 +260,8 @@ class Config:
 CHOICES = {
     "model.dtype": ("float32", "bfloat16"),
     "tasks.too_long": ("error", "skip"),
-    "rollout.expand": ("unsolved", "all"),
+    "rollout.expand": ("unsolved", "visible_failed", "all"),
+    "eval.expand": ("unsolved", "visible_failed", "all"),
     "objective.surrogate": ("reinforce", "clip"),
     "objective.reduction": ("token", "response", "constant", "group"),
     "objective.old_log_probs": ("live", "sampler", "recompute"),
@@ -285,6 +289,13 @@ POSITIVE = (
     "checkpoint.every",
     "checkpoint.keep",
 )
+
+
+def model_directory(config: Config) -> pathlib.Path:
+    """The Hugging Face directory of the start policy."""
+    if config.model.path:
+        return pathlib.Path(config.model.path)
+    return pathlib.Path(__file__).parent / "assets" / "tiny_base"
 
 
 def default_config() -> ConfigDict:

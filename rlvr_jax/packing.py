@@ -182,6 +182,12 @@ def micro_batches(batch: TrainBatch, rows: int) -> Iterator[TrainBatch]:
         yield jax.tree.map(operator.itemgetter(part), whole)
 
 
+def count_tokens(batch: TrainBatch) -> int:
+    """Tokens in the rows that are not padding."""
+    own_index = np.arange(batch.tokens.shape[1])
+    return int(((batch.positions > 0) | (batch.last_reader > own_index)).sum())
+
+
 def count_path_tokens(tree: RolloutTree, train_mask: np.ndarray) -> int:
     """Tokens that one row per trained node would hold: its context and its response."""
     spans = np.where(

@@ -28,7 +28,8 @@ class Limits:
         prompt_tokens, response_tokens, feedback_tokens: capacities in tokens; the
             feedback's includes the glue of the chat template.
         budget: response tokens that the attempts of one path share; 0: no such limit.
-        expand: who gets children, `unsolved` or `all`.
+        expand: who gets children: `unsolved`, `visible_failed` (a visible test failed)
+            or `all`.
         feedback: text for every expanded node; "": what the verifier says.
     """
 
@@ -252,13 +253,17 @@ class _Growth:
         """The nodes that get children in the next turn, in the order of `nodes`."""
         chosen = []
         for node in nodes:
-            place = (node.prompt, node.slot)
-            wanted = self._limits.expand == "all" or not self._tree.solved[place]
+            verdict = self._verdicts[node.prompt][node.slot]
+            wanted = {
+                "unsolved": not verdict.solved,
+                "visible_failed": not verdict.visible_passed,
+                "all": True,
+            }[self._limits.expand]
             last = len(self._limits.layout.children(node.slot)) == 0
-            graded = self._tree.node_mask[place]
+            graded = verdict.reward is not None
             if wanted and graded and not last and self.allowance(node) >= 1:
                 chosen.append(node)
-                self._expanded.append(place)
+                self._expanded.append((node.prompt, node.slot))
         return chosen
 
     def appendix(self, node: _Node) -> list[int]:

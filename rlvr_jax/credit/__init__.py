@@ -7,11 +7,12 @@ Needs jax and numpy alone. `parents` is a `rlvr_jax.tree.TreeLayout`, or an int 
 
 from rlvr_jax.credit.advantages import group_advantages
 from rlvr_jax.credit.algorithms import grpo, murphy, reapo
-from rlvr_jax.credit.assignment import Credit, CreditConfig, assign
+from rlvr_jax.credit.assignment import GROUPS, Credit, CreditConfig, assign
 from rlvr_jax.credit.backups import mars, mers
 from rlvr_jax.credit.groups import prompt_groups, sibling_groups
 
 __all__ = [
+    "GROUPS",
     "Credit",
     "CreditConfig",
     "assign",

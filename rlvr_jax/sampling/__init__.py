@@ -2,5 +2,6 @@
 
 from rlvr_jax.sampling.buckets import Buckets
 from rlvr_jax.sampling.sampler import Sampler, Samples
+from rlvr_jax.sampling.warmup import warm_up
 
-__all__ = ["Buckets", "Sampler", "Samples"]
+__all__ = ["Buckets", "Sampler", "Samples", "warm_up"]

@@ -1,7 +1,6 @@
 """The shapes that a sampler may compile, declared beforehand."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
 
 
 def doubling(first: int, last: int) -> tuple[int, ...]:
@@ -62,13 +61,3 @@ class Buckets:
     def new_lengths(self, max_new_tokens: int) -> tuple[int, ...]:
         """Sizes that the cache of new tokens takes on the way to the limit."""
         return doubling(self.chunk, max_new_tokens)
-
-    def decode_shapes(
-        self, num_samples: Iterable[int], max_new_tokens: int
-    ) -> Iterator[tuple[int, int, int, int]]:
-        """All (M, G, C, T) that sampling with these G and this limit can meet."""
-        for contexts in self.contexts:
-            for samples in sorted(set(num_samples)):
-                for length in self.context_lengths:
-                    for new in self.new_lengths(max_new_tokens):
-                        yield contexts, samples, length, new

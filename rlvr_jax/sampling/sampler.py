@@ -1,7 +1,6 @@
 """Batched multi-turn sampling with a cache that siblings share and turns reuse."""
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,8 +8,9 @@ import jax
 import numpy as np
 
 from rlvr_jax import models
-from rlvr_jax.sampling import caches, choice, steps
+from rlvr_jax.sampling import caches, steps
 from rlvr_jax.sampling.buckets import Buckets
+from rlvr_jax.sampling.programs import Programs
 from rlvr_jax.sampling.request import Request
 
 Params = dict[str, Any]
@@ -65,32 +65,9 @@ class Sampler:
     ) -> None:
         self.model = model
         self.buckets = buckets or Buckets()
+        self.programs = Programs(model)
         self._source: Any = None
         self._params: Any = None
-        config, dtype = model.config, model.dtype
-
-        def grow(cache: caches.Cache, progress: steps.Progress, length: int) -> Any:
-            return caches.grow(cache, length), steps.extend_progress(progress, length)
-
-        self._unstack = jax.jit(lambda params: models.unstack(model, params, dtype))
-        self._empty_context = jax.jit(
-            lambda *sizes: caches.empty_context(config, *sizes, dtype),
-            static_argnums=(0, 1),
-        )
-        self._empty_branches = jax.jit(
-            lambda *sizes: caches.empty_branches(config, *sizes, dtype),
-            static_argnums=(0, 1, 2),
-        )
-        self._prefill = jax.jit(
-            functools.partial(steps.prefill, model), donate_argnums=1
-        )
-        self._uniforms = jax.jit(choice.uniforms, static_argnums=(2, 3))
-        self._begin = jax.jit(functools.partial(steps.begin, model))
-        self._decode = jax.jit(
-            functools.partial(steps.decode, model), donate_argnums=(3, 4)
-        )
-        self._join = jax.jit(caches.join, static_argnames="length")
-        self._grow = jax.jit(grow, static_argnums=2)
 
     def generate(
         self,
@@ -144,7 +121,9 @@ class Sampler:
         for rows in self._waves(range(len(contexts))):
             size = self.buckets.num_contexts(len(rows))
             longest = max(len(request.texts[row]) for row in rows)
-            cache = self._empty_context(size, self.buckets.context_length(longest))
+            cache = self.programs.empty_context(
+                size, self.buckets.context_length(longest)
+            )
             lengths = np.zeros(size, np.int32)
             parts.append(self._run(params, request, rows, cache, lengths))
         return _collect(parts, request)
@@ -203,7 +182,7 @@ class Sampler:
     def _prepared(self, params: Params) -> Params:
         """Parameters cast and unstacked, once per rollout (per parameter object)."""
         if params is not self._source:
-            self._source, self._params = params, self._unstack(params)
+            self._source, self._params = params, self.programs.unstack(params)
         return self._params
 
     def _waves(self, rows: range) -> Iterator[range]:
@@ -233,7 +212,7 @@ class Sampler:
             int(lengths[index]) + len(request.texts[row])
             for index, row in enumerate(rows)
         )
-        cache = self._join(
+        cache = self.programs.join(
             wave.context_cache,
             wave.branch_cache,
             parents,
@@ -261,19 +240,21 @@ class Sampler:
             for index, row in enumerate(rows):
                 part = request.texts[row][start : start + chunk]
                 tokens[index, : len(part)], counts[index] = part, len(part)
-            cache, hidden, lengths = self._prefill(
+            cache, hidden, lengths = self.programs.prefill(
                 params, cache, hidden, lengths, tokens, counts
             )
         context_ids, settings = request.padded(rows, size)
         rooms = self.buckets.new_lengths(request.longest)
         for room in rooms:
-            numbers = self._uniforms(request.key, context_ids, num_samples, room)
+            numbers = self.programs.uniforms(
+                request.key, context_ids, num_samples, room
+            )
             if room == rooms[0]:
-                progress = self._begin(params, hidden, numbers, settings)
-                branches = self._empty_branches(size, num_samples, room)
+                progress = self.programs.begin(params, hidden, numbers, settings)
+                branches = self.programs.empty_branches(size, num_samples, room)
             else:
-                branches, progress = self._grow(branches, progress, room)
-            branches, progress, going = self._decode(
+                branches, progress = self.programs.grow(branches, progress, room)
+            branches, progress, going = self.programs.decode(
                 params, cache, lengths, branches, progress, numbers, settings
             )
             if not going:

@@ -3,10 +3,13 @@
 from rlvr_jax.tasks.characters import build_character_tokenizer
 from rlvr_jax.tasks.readers import read_tasks
 from rlvr_jax.tasks.records import Task
+from rlvr_jax.tasks.stream import DatasetStream, ProgramStream
 from rlvr_jax.tasks.synthesis import synthesize
 from rlvr_jax.tasks.tokenizers import Tokenizer, load_tokenizer
 
 __all__ = [
+    "DatasetStream",
+    "ProgramStream",
     "Task",
     "Tokenizer",
     "build_character_tokenizer",

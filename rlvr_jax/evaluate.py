@@ -1,0 +1,85 @@
+"""Evaluates: python -m rlvr_jax.evaluate --config=FILE.py --workdir=DIR --output=FILE"""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import tqdm
+from absl import flags
+
+from rlvr_jax import command_line, config
+from rlvr_jax.checkpoint import Checkpoints
+from rlvr_jax.evaluation import evaluate, table
+from rlvr_jax.training.loop import make_train_step
+from rlvr_jax.training.workbench import Workbench, open_workbench
+from rlvr_jax.training.workdir import CHECKPOINTS, saved_steps
+
+_CONFIG = config.define_flag()
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
+_CHECKPOINT = flags.DEFINE_string(
+    "checkpoint",
+    "latest",
+    "latest or a step of the workdir, base (the configuration's start policy), or a"
+    " Hugging Face directory.",
+)
+_OUTPUT = flags.DEFINE_string("output", None, "Result file (JSON).")
+_COMPARE = flags.DEFINE_string("compare", None, "Earlier result to show beside it.")
+
+
+def main() -> None:
+    """Evaluates one policy, writes the result and prints its table."""
+    settings = config.parse(_CONFIG.value)
+    before = (
+        json.loads(pathlib.Path(_COMPARE.value).read_text())
+        if _COMPARE.value
+        else (None)
+    )
+    checkpoint = _CHECKPOINT.value
+    if pathlib.Path(checkpoint).is_dir():
+        model = dataclasses.replace(settings.model, path=checkpoint)
+        settings = dataclasses.replace(settings, model=model)
+    bench, params = open_workbench(settings)
+    with bench:
+        if checkpoint != "base" and not pathlib.Path(checkpoint).is_dir():
+            params = _restored(bench, params, checkpoint)
+        bench.warm_up(params, training=False)
+        with tqdm.tqdm(
+            total=len(bench.held_out), desc="evaluate", unit=" tasks"
+        ) as bar:
+            result = evaluate(
+                bench.sampler,
+                params,
+                bench.held_out,
+                config=settings,
+                tokenizer=bench.tokenizer,
+                verify=bench.verifier.verify,
+                progress=lambda done: bar.update(done - bar.n),
+            )
+    if _OUTPUT.value:
+        pathlib.Path(_OUTPUT.value).write_text(json.dumps(result, indent=1))
+    print(table(result, before))
+
+
+def _restored(bench: Workbench, params: Any, checkpoint: str) -> Any:
+    """Parameters of a checkpoint of the workdir."""
+    if _WORKDIR.value is None:
+        raise ValueError(f"--checkpoint={checkpoint} needs --workdir, the run's folder")
+    directory = pathlib.Path(_WORKDIR.value) / CHECKPOINTS
+    steps = saved_steps(directory)
+    if checkpoint == "latest" and steps:
+        checkpoint = str(steps[-1])
+    if not checkpoint.isdigit() or int(checkpoint) not in steps:
+        raise ValueError(
+            f"--checkpoint must be base, a Hugging Face directory, latest or a step of"
+            f" {directory} ({steps or 'it has none'}); got {checkpoint!r}"
+        )
+    state = make_train_step(bench).init(params)
+    with Checkpoints(directory) as checkpoints:
+        state, _ = checkpoints.restore(int(checkpoint), state)
+    return state.params
+
+
+if __name__ == "__main__":
+    flags.mark_flag_as_required("config")
+    command_line.run(main)

@@ -1,0 +1,7 @@
+"""pass@k, Iter-k and Ver@K with intervals."""
+
+from rlvr_jax.evaluation.estimates import mean_interval, pass_at_k
+from rlvr_jax.evaluation.iterations import evaluate
+from rlvr_jax.evaluation.tables import table
+
+__all__ = ["evaluate", "mean_interval", "pass_at_k", "table"]

@@ -1,0 +1,117 @@
+"""Evaluation of self-correction: chains of attempts on held-out tasks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from rlvr_jax import sampling
+from rlvr_jax.config import Config
+from rlvr_jax.evaluation.estimates import mean_interval, pass_at_k
+from rlvr_jax.rollout import Limits, Rollout, Verify, rollout
+from rlvr_jax.tasks import Task, Tokenizer
+from rlvr_jax.tree import TreeLayout
+
+
+def evaluate(
+    sampler: sampling.Sampler,
+    params: dict[str, Any],
+    tasks: Sequence[Task],
+    *,
+    config: Config,
+    tokenizer: Tokenizer,
+    verify: Verify,
+    progress: Any = None,
+) -> dict[str, Any]:
+    """pass@k and Iter-1 .. Iter-turns (or Ver@K) of a policy.
+
+    Each task gets `eval.samples` chains of up to `eval.turns` attempts. The answer of a
+    chain within k iterations is its last attempt up to the k-th; a chain ends when its
+    visible tests pass (Iter-k) or when it is solved (Ver@K). All tests score it.
+
+    Args:
+        sampler: of the policy.
+        params: plain parameters.
+        tasks: held-out tasks, evaluated `rollout.prompts` at a time.
+        config: sections `eval` and `rollout`.
+        tokenizer: of the policy.
+        verify: grades a batch.
+        progress: called with the number of tasks done after each batch.
+
+    Returns:
+        `{"metrics": {name: {mean, low, high}}, "tasks": [one row per task]}`; intervals
+        are over tasks, at 95 %.
+    """
+    section, batch = config.eval, config.rollout.prompts
+    limits = Limits(
+        layout=TreeLayout((section.samples, *(1,) * (section.turns - 1))),
+        prompt_tokens=config.tasks.max_prompt_tokens,
+        response_tokens=config.rollout.max_response_tokens,
+        feedback_tokens=config.rollout.max_feedback_tokens,
+        budget=config.rollout.budget,
+        expand=section.expand,
+        feedback=config.rollout.feedback,
+    )
+    rows: list[dict[str, Any]] = []
+    for start in range(0, len(tasks), batch):
+        grown = rollout(
+            sampler,
+            params,
+            tasks[start : start + batch],
+            tokenizer=tokenizer,
+            verify=verify,
+            limits=limits,
+            key=jax.random.key(section.seed),
+            first_prompt=start,
+            temperature=section.temperature,
+            top_p=section.top_p,
+            top_k=section.top_k,
+        )
+        rows += _rows(grown)
+        if progress is not None:
+            progress(len(rows))
+    return {"metrics": _metrics(rows, config), "tasks": rows}
+
+
+def _rows(grown: Rollout) -> list[dict[str, Any]]:
+    """Per task: which chains are solved within k iterations, for every k."""
+    tree = grown.tree
+    chains, turns = tree.layout.branching[0], tree.layout.num_turns
+    # Slots are in level order and every branching but the first is 1.
+    shape = (tree.num_prompts, turns, chains)
+    solved = (tree.solved & tree.node_mask).reshape(shape)
+    there = tree.context_mask.reshape(shape)
+    rows = []
+    for prompt, task in enumerate(grown.tasks):
+        answers = [solved[prompt, 0]]
+        for turn in range(1, turns):
+            here = there[prompt, turn]
+            answers.append(np.where(here, solved[prompt, turn], answers[-1]))
+        statuses = [grown.verdicts[prompt][slot].status for slot in range(chains)]
+        rows.append(
+            {
+                "id": task.id,
+                "correct": [int(answer.sum()) for answer in answers],
+                "samples": chains,
+                "no_answer": statuses.count("no_answer"),
+            }
+        )
+    return rows
+
+
+def _metrics(rows: list[dict[str, Any]], config: Config) -> dict[str, Any]:
+    section = config.eval
+    name = "ver" if section.expand == "unsolved" else "iter"
+    metrics = {
+        f"eval/pass_at_{k}": mean_interval(
+            [pass_at_k(row["samples"], row["correct"][0], k) for row in rows]
+        )
+        for k in section.pass_at
+    }
+    for turn in range(section.turns):
+        shares = [row["correct"][turn] / row["samples"] for row in rows]
+        metrics[f"eval/{name}_{turn + 1}"] = mean_interval(shares)
+    without = [row["no_answer"] / row["samples"] for row in rows]
+    metrics["eval/no_answer"] = mean_interval(without)
+    return metrics

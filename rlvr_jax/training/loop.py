@@ -1,0 +1,181 @@
+"""The training run: tasks -> rollout -> credit -> packing -> update -> files.
+
+Keys and data order are functions of (seed, step), so that a resumed run repeats the
+uninterrupted one.
+"""
+
+import json
+import pathlib
+import time
+from typing import Any
+
+import jax
+import tqdm
+
+from rlvr_jax.checkpoint import Checkpoints
+from rlvr_jax.config import Config
+from rlvr_jax.evaluation import evaluate
+from rlvr_jax.metrics import MetricsFile, check_finite, tree_metrics
+from rlvr_jax.rollout import rollout
+from rlvr_jax.training.records import write_rollouts
+from rlvr_jax.training.step import TrainState, TrainStep
+from rlvr_jax.training.update import update
+from rlvr_jax.training.workbench import Workbench, open_workbench
+from rlvr_jax.training.workdir import CHECKPOINTS, claim
+
+
+def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
+    """Trains to `config.steps`, starting or continuing in `workdir`.
+
+    Args:
+        config: of the run.
+        workdir: gets config.json, metrics.jsonl, rollouts/, checkpoints/, eval/.
+        resume: see `workdir.claim`.
+
+    Raises:
+        ValueError: impossible settings or input, or a folder of another run.
+        FloatingPointError: a metric became NaN or infinite.
+    """
+    bench, params = open_workbench(config)
+    with bench:
+        source = claim(workdir, config, resume)
+        train_step = make_train_step(bench)
+        # Donated updates consume the policy; the reference is a copy of its own.
+        with_reference = config.objective.kl_coefficient > 0
+        reference = jax.tree.map(lambda x: x.copy(), params) if with_reference else None
+        state, first = train_step.init(params), 0
+        if source is not None:
+            with Checkpoints(source.directory) as checkpoints:
+                state, _ = checkpoints.restore(source.step, state)
+            first = source.step
+        _write_description(workdir, bench)
+        bench.warm_up(state.params, training=True)
+        with Checkpoints(
+            workdir / CHECKPOINTS, keep=config.checkpoint.keep
+        ) as checkpoints:
+            _run(bench, train_step, state, first, workdir, checkpoints, reference)
+
+
+def make_train_step(bench: Workbench) -> TrainStep:
+    """The update that the workbench's configuration asks for."""
+    config = bench.config
+    return TrainStep(
+        bench.model,
+        objective=config.objective,
+        optimizer=config.optimizer,
+        num_steps=config.steps,
+        head_chunk=config.update.head_chunk,
+    )
+
+
+def _run(
+    bench: Workbench,
+    train_step: TrainStep,
+    state: TrainState,
+    first: int,
+    workdir: pathlib.Path,
+    checkpoints: Checkpoints,
+    reference: Any,
+) -> None:
+    """Steps `first` to the end, each with its metrics, evaluation and checkpoint."""
+    config = bench.config
+    file = MetricsFile(workdir / "metrics.jsonl", last_step=first - 1)
+    bar = tqdm.tqdm(
+        range(first, config.steps), initial=first, total=config.steps, desc="train"
+    )
+    for step in bar:
+        state, metrics = _train_once(bench, train_step, state, step, workdir, reference)
+        check_finite(metrics, step)
+        done = step + 1
+        if config.eval.every and done % config.eval.every == 0:
+            metrics |= _evaluate(bench, state, done, workdir)
+        file.write(step, metrics)
+        bar.set_postfix_str(_summary(metrics))
+        if done % config.checkpoint.every == 0 or done == config.steps:
+            checkpoints.save(done, state, {"step": done, "seed": config.seed})
+
+
+def _train_once(
+    bench: Workbench,
+    train_step: TrainStep,
+    state: TrainState,
+    step: int,
+    workdir: pathlib.Path,
+    reference: Any,
+) -> tuple[TrainState, dict[str, float]]:
+    """One training step: (state after it, its metrics)."""
+    config, start = bench.config, time.perf_counter()
+    key = jax.random.fold_in(jax.random.key(config.seed), step)
+    sample_key, update_key = jax.random.split(key)
+    grown = rollout(
+        bench.sampler,
+        state.params,
+        bench.stream.batch(step, config.rollout.prompts),
+        tokenizer=bench.tokenizer,
+        verify=bench.verifier.verify,
+        limits=bench.limits,
+        key=sample_key,
+        temperature=config.rollout.temperature,
+    )
+    bench.sampler.release()
+    middle = time.perf_counter()
+    state, assigned, metrics = update(
+        train_step,
+        state,
+        grown.tree,
+        config=config,
+        key=update_key,
+        reference=reference,
+    )
+    end = time.perf_counter()
+    metrics |= tree_metrics(grown.tree, grown.entropies)
+    metrics |= {f"time/{name}": value for name, value in grown.seconds.items()}
+    metrics |= {"time/update": end - middle, "time/step": end - start}
+    every = config.checkpoint.rollouts_every
+    if every and step % every == 0:
+        folder = workdir / "rollouts"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"step_{step:06d}.jsonl"
+        write_rollouts(path, step=step, grown=grown, assigned=assigned)
+    return state, metrics
+
+
+def _evaluate(
+    bench: Workbench, state: TrainState, step: int, workdir: pathlib.Path
+) -> dict[str, float]:
+    """Evaluates the policy, keeps the table, returns the means."""
+    result = evaluate(
+        bench.sampler,
+        state.params,
+        bench.held_out,
+        config=bench.config,
+        tokenizer=bench.tokenizer,
+        verify=bench.verifier.verify,
+    )
+    bench.sampler.release()
+    folder = workdir / "eval"
+    folder.mkdir(exist_ok=True)
+    (folder / f"step_{step:06d}.json").write_text(json.dumps(result, indent=1))
+    return {name: row["mean"] for name, row in result["metrics"].items()}
+
+
+def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
+    """What the run found on its host, beside its configuration."""
+    description = {
+        "devices": [str(device) for device in jax.devices()],
+        "jax": jax.__version__,
+        "verifier": bench.verifier.describe(),
+        "prompts_skipped": bench.num_skipped,
+    }
+    (workdir / "host.json").write_text(json.dumps(description, indent=1))
+
+
+def _summary(metrics: dict[str, float]) -> str:
+    """The progress bar's tail: reward, solved share, speed and the time of phases."""
+    speed = metrics["tokens/sampled"] / max(metrics["time/sample"], 1e-9)
+    return (
+        f"reward {metrics['reward/mean']:.3f} turn1 {metrics['solved/turn_1']:.3f}"
+        f" tree {metrics['solved/tree']:.3f} | {speed:.0f} tok/s"
+        f" sample {metrics['time/sample']:.1f}s verify {metrics['time/verify']:.1f}s"
+        f" update {metrics['time/update']:.1f}s"
+    )

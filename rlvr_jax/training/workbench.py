@@ -1,0 +1,171 @@
+"""Everything that a run holds open: policy, tokenizer, tasks, sampler, verifier."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import tqdm
+
+from rlvr_jax import envs, models, sampling, tasks
+from rlvr_jax.config import Config, model_directory
+from rlvr_jax.rollout import Limits
+
+Params = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Workbench:
+    """The parts of a run; close it, or use it in a `with`.
+
+    Attributes:
+        config: of the run.
+        tokenizer: of the policy.
+        model: the decoder, with the run's compute type.
+        sampler: of the policy.
+        verifier: grades responses.
+        stream: training tasks of each step.
+        held_out: tasks of the evaluation.
+        num_skipped: prompts of the data sets that were longer than the limit.
+    """
+
+    config: Config
+    tokenizer: tasks.Tokenizer
+    model: models.Decoder
+    sampler: sampling.Sampler
+    verifier: envs.Verifier
+    stream: tasks.DatasetStream | tasks.ProgramStream
+    held_out: Sequence[tasks.Task]
+    num_skipped: int
+
+    @property
+    def limits(self) -> Limits:
+        """Sizes and rules of the training rollouts."""
+        rollout = self.config.rollout
+        return Limits(
+            layout=rollout.layout,
+            prompt_tokens=self.config.tasks.max_prompt_tokens,
+            response_tokens=rollout.max_response_tokens,
+            feedback_tokens=rollout.max_feedback_tokens,
+            budget=rollout.budget,
+            expand=rollout.expand,
+            feedback=rollout.feedback,
+        )
+
+    def warm_up(self, params: Params, *, training: bool) -> int:
+        """Compiles all programs of the sampler; returns how many there are."""
+        section = self.config.eval
+        samples, turns = {section.samples, 1}, section.turns
+        if training:
+            samples |= set(self.config.rollout.branching)
+            turns = max(turns, len(self.config.rollout.branching))
+        compiled = sampling.warm_up(
+            self.sampler,
+            params,
+            num_samples=sorted(samples),
+            max_new_tokens=self.config.rollout.max_response_tokens,
+            turns=turns,
+        )
+        bar = tqdm.tqdm(compiled, desc="compile sampler", unit=" programs")
+        return sum(1 for _ in bar)
+
+    def __enter__(self) -> "Workbench":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.verifier.close()
+
+
+def open_workbench(config: Config) -> tuple[Workbench, Params]:
+    """Loads and checks everything a run needs, before anything is compiled.
+
+    Args:
+        config: of the run.
+
+    Returns:
+        The workbench, and the start policy's parameters (float32).
+
+    Raises:
+        ValueError: weights, tokenizer or tasks are missing or unusable.
+        OSError: a file cannot be read.
+    """
+    directory = model_directory(config)
+    tokenizer = tasks.load_tokenizer(directory)
+    training, held_out = _read_tasks(config)
+    kinds = {task.kind for task in [*held_out, *training]}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"tasks.source and tasks.eval_source must hold one kind of task; got"
+            f" {sorted(kinds)}"
+        )
+    training, skipped = _fitting(training, tokenizer, config, "tasks.source")
+    held_out, more = _fitting(held_out, tokenizer, config, "tasks.eval_source")
+    if not held_out:
+        raise ValueError("tasks.eval_source has no task that fits max_prompt_tokens")
+    if config.tasks.source == "programs":
+        stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
+    else:
+        stream = tasks.DatasetStream(training, seed=config.seed)
+    model, params = models.load(directory)
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ValueError(
+            f"{directory}: the tokenizer has {tokenizer.vocab_size} ids but the model"
+            f" has {model.config.vocab_size} embeddings; they belong to two models"
+        )
+    model = model.clone(dtype=jnp.dtype(config.model.dtype), remat=config.model.remat)
+    buckets = sampling.Buckets(
+        contexts=config.sampler.contexts,
+        context_lengths=config.context_lengths(),
+        chunk=config.sampler.chunk,
+    )
+    workbench = Workbench(
+        config=config,
+        tokenizer=tokenizer,
+        model=model,
+        sampler=sampling.Sampler(model, buckets=buckets),
+        verifier=envs.make_verifier(kinds.pop(), workers=config.tasks.verifier_workers),
+        stream=stream,
+        held_out=held_out[: config.eval.tasks],
+        num_skipped=skipped + more,
+    )
+    return workbench, params
+
+
+def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
+    """(training tasks of a data set, held-out tasks)."""
+    section = config.tasks
+    training = []
+    if section.source != "programs":
+        training = tasks.read_tasks(section.source, section.format)
+    if section.eval_source:
+        return training, tasks.read_tasks(section.eval_source, section.format)
+    if training:
+        return training, training
+    held_out = tasks.synthesize(
+        seed=config.eval.seed,
+        start=0,
+        count=config.eval.tasks,
+        split="heldout",
+        levels=section.levels,
+    )
+    return training, held_out
+
+
+def _fitting(
+    rows: Sequence[tasks.Task], tokenizer: tasks.Tokenizer, config: Config, name: str
+) -> tuple[list[tasks.Task], int]:
+    """(tasks whose prompt fits, how many were left out)."""
+    limit = config.tasks.max_prompt_tokens
+    lengths = [len(tokenizer.prompt_ids(task.prompt)) for task in rows]
+    fitting = [
+        task for task, length in zip(rows, lengths, strict=True) if length <= limit
+    ]
+    left_out = len(rows) - len(fitting)
+    if left_out and config.tasks.too_long == "error":
+        longest = max(range(len(rows)), key=lengths.__getitem__)
+        raise ValueError(
+            f"{name}: {left_out} of {len(rows)} prompts are longer than"
+            f" tasks.max_prompt_tokens {limit}, the longest ({rows[longest].id}) has"
+            f" {lengths[longest]}: raise it or set tasks.too_long to 'skip'"
+        )
+    return fitting, left_out

@@ -1,0 +1,98 @@
+"""The folder of a run: its configuration, and where a start continues."""
+
+import dataclasses
+import json
+import pathlib
+
+from rlvr_jax.checkpoint import Checkpoints
+from rlvr_jax.config import Config, to_json
+
+CONFIG_FILE = "config.json"
+CHECKPOINTS = "checkpoints"
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A checkpoint to continue from: its folder and its step."""
+
+    directory: pathlib.Path
+    step: int
+
+
+def claim(workdir: pathlib.Path, config: Config, resume: str | None) -> Source | None:
+    """Makes or enters the folder of a run.
+
+    Args:
+        workdir: the folder.
+        config: of the run that starts.
+        resume: `latest`; `none`; a step of this folder; the folder of another run, to
+            fork its latest checkpoint; None is `latest` if the folder holds this very
+            run or nothing.
+
+    Returns:
+        What to continue from, None for a fresh start.
+
+    Raises:
+        ValueError: the folder holds another run, or the checkpoint that was asked for
+            is not there; nothing is changed then.
+    """
+    file, text = workdir / CONFIG_FILE, to_json(config)
+    if file.exists() and resume is None:
+        kept, wanted = json.loads(file.read_text()), json.loads(text)
+        if kept != wanted:
+            raise ValueError(
+                f"{workdir} holds a different run ({_difference(kept, wanted)}):"
+                " choose another --workdir, or say --resume=latest to go on with the"
+                " new settings"
+            )
+    source = _source(workdir, resume or "latest")
+    workdir.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return source
+
+
+def _source(workdir: pathlib.Path, resume: str) -> Source | None:
+    own = workdir / CHECKPOINTS
+    steps = saved_steps(own)
+    if resume == "latest":
+        return Source(own, steps[-1]) if steps else None
+    if resume == "none":
+        if steps:
+            raise ValueError(
+                f"{workdir} has checkpoints of steps {steps} and --resume=none would"
+                " overwrite them: choose another --workdir"
+            )
+        return None
+    if resume.isdigit() and int(resume) in steps:
+        return Source(own, int(resume))
+    other = pathlib.Path(resume) / CHECKPOINTS
+    if not resume.isdigit() and saved_steps(other):
+        if steps:
+            raise ValueError(
+                f"{workdir} has checkpoints of its own, steps {steps}: fork {resume}"
+                " into another --workdir"
+            )
+        return Source(other, saved_steps(other)[-1])
+    raise ValueError(
+        f"--resume must be latest, none, a step of {workdir} ({steps or 'it has none'})"
+        f" or the folder of another run with checkpoints; got {resume!r}"
+    )
+
+
+def saved_steps(directory: pathlib.Path) -> list[int]:
+    """Steps of the complete checkpoints in a folder, ascending; [] if it is missing."""
+    if not directory.is_dir():
+        return []
+    with Checkpoints(directory) as checkpoints:
+        return checkpoints.steps()
+
+
+def _difference(kept: dict, wanted: dict, prefix: str = "") -> str:
+    """The first setting that differs, as `name: old -> new`."""
+    for name in sorted(set(kept) | set(wanted)):
+        old, new = kept.get(name), wanted.get(name)
+        if isinstance(old, dict) and isinstance(new, dict) and old != new:
+            return _difference(old, new, f"{prefix}{name}.")
+        if old != new:
+            return f"{prefix}{name}: {old} -> {new}"
+    return "no difference"
