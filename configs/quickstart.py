@@ -11,5 +11,4 @@ def get_config(algorithm: str = "murphy_mars"):
     config.rollout.prompts = 32
     config.eval.tasks = 500
     config.optimizer.learning_rate = 3e-4
-    branchings = {1: (16,), 2: (8, 4)}
-    return algorithms.apply(config, algorithm, branchings)
+    return algorithms.apply(config, algorithm)

@@ -1,4 +1,4 @@
-"""Evaluates: python -m rlvr_jax.evaluate --config=FILE.py --workdir=DIR --output=FILE"""
+"""Evaluates: python -m rlvr_jax.evaluate --config=FILE.py --workdir=DIR"""
 
 import dataclasses
 import json
