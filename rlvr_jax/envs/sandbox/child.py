@@ -160,38 +160,45 @@ class SolutionGone(BaseException):
     """The solution's process ended: no further test can run."""
 
 
-class Proxy:
-    """Stands for one function of the solution inside the tests.
+class Remote:
+    """The solution as the tests see it: a channel, and what went through it.
 
     Args:
-        name: of the function.
         channel: to the controller.
-        unsupported: filled with what the tests need and data cannot carry: an
-            argument that is no plain data, or an instance of a solution's class.
-        entry_point: True for the function asked for, whose answers must be data.
+        entry_point: the function asked for; its answers must be data.
     """
 
-    def __init__(
-        self, name: str, channel: Channel, unsupported: list, entry_point: bool
-    ) -> None:
-        self._name, self._channel = name, channel
-        self._unsupported, self._entry_point = unsupported, entry_point
+    def __init__(self, channel: Channel, entry_point: str) -> None:
+        self.channel, self.entry_point = channel, entry_point
+        self.calls = 0
+        # What the tests need and data cannot carry: an argument that is no plain
+        # data, or an instance of a class of the solution.
+        self.unsupported: list[str] = []
+
+
+class Proxy:
+    """Stands for one function of the solution inside the tests."""
+
+    def __init__(self, name: str, remote: Remote) -> None:
+        self._name, self._remote = name, remote
 
     def __call__(self, *arguments, **keywords):
+        remote = self._remote
+        remote.calls += 1
         try:
-            self._channel.send(("call", self._name, arguments, keywords))
+            remote.channel.send(("call", self._name, arguments, keywords))
         except _CodecError:
-            self._unsupported.append(self._name)
+            remote.unsupported.append(self._name)
             raise
-        reply = self._channel.receive()
+        reply = remote.channel.receive()
         if reply[0] == "value":
             _, value, changed = reply
             for old, new in zip(arguments, changed or (), strict=False):
                 _mutate(old, new)
             return value
         if reply[0] == "opaque":
-            if not self._entry_point:
-                self._unsupported.append(self._name)
+            if self._name != remote.entry_point:
+                remote.unsupported.append(self._name)
             error = TypeError(f"the answer is a {reply[1]}, not plain data")
             error.rlvr_remote = ("TypeError", str(error), [])
             raise error
@@ -253,8 +260,8 @@ def short(value: object, limit: int = 2000) -> str:
 
 def run_tests(job: dict, channel: Channel) -> None:
     """Runs the tests of one job against the solution at the other end."""
-    unsupported: list[str] = []
-    namespace = _tests_namespace(job, channel, unsupported)
+    remote = Remote(channel, job["entry_point"])
+    namespace = _tests_namespace(job, remote)
     record = Record()
     namespace[assertions.CHECK] = record.check
     namespace[assertions.FAIL] = record.fail
@@ -268,14 +275,12 @@ def run_tests(job: dict, channel: Channel) -> None:
         count += max(len(texts), 1)
     setup = compile(job["preamble"] + "\n" + job["setup"], "<setup>", "exec")
     stopped = _run_source(setup, "", namespace)
-    if stopped is not None and not stopped.get("remote"):
+    if stopped is not None and not remote.calls:
         channel.send(("broken",))
         return
     # The preamble's own definition must not hide the solution.
     if job["entry_point"]:
-        namespace[job["entry_point"]] = Proxy(
-            job["entry_point"], channel, unsupported, True
-        )
+        namespace[job["entry_point"]] = Proxy(job["entry_point"], remote)
     for code, sites, counted in trees:
         ended = stopped or _run_source(code, job["entry_point"], namespace)
         if not counted and ended is None:
@@ -284,19 +289,19 @@ def run_tests(job: dict, channel: Channel) -> None:
             detail = record.failures.get(site)
             passed = detail is None and record.runs.get(site, 0) > 0
             channel.send(("test", site, passed, detail or ended or {}))
-    channel.send(("broken",) if unsupported else ("done",))
+    channel.send(("broken",) if remote.unsupported else ("done",))
 
 
-def _tests_namespace(job, channel, unsupported):
+def _tests_namespace(job, remote):
     """Names for the tests: the prelude, modules, and proxies for the rest."""
     namespace = {"__name__": "tests"}
-    entry_point = job["entry_point"]
+    entry_point = remote.entry_point
     sources = [job["preamble"], job["setup"], *job["tests"]]
     for name in assertions.free_names(sources) | ({entry_point} - {""}):
         if name in sys.stdlib_module_names and name != entry_point:
             namespace[name] = __import__(name)
         else:
-            namespace[name] = Proxy(name, channel, unsupported, name == entry_point)
+            namespace[name] = Proxy(name, remote)
     return namespace
 
 
@@ -309,8 +314,8 @@ def _run_source(code, entry_point, namespace):
             del namespace["check"]
             check(namespace[entry_point])
     except SolutionGone:
-        return {"gone": True, "remote": True}
+        return {"gone": True}
     except BaseException as error:
-        remote = getattr(error, "rlvr_remote", None)
-        return {"error": tuple(remote or describe(error)), "remote": bool(remote)}
+        told = getattr(error, "rlvr_remote", None)
+        return {"error": tuple(told or describe(error))}
     return None
