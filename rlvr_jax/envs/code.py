@@ -63,6 +63,8 @@ class CodeVerifier(SandboxVerifier):
     def grade(self, task: Task, response: str) -> Verdict:
         if not sources(task):
             return unknown("abstained", "This task has no tests.")
+        if not task.entry_point and any("def check(" in s for s in sources(task)):
+            return unknown("abstained", "This task does not name its entry point.")
         if len(response) > self.max_characters:
             text = "Your answer is too long."
             return Verdict(0.0, False, text, "output_limit", 0, len(sources(task)))

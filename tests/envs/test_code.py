@@ -188,6 +188,14 @@ def test_tests_that_cannot_run_are_not_scored(verifier, tests):
     assert (verdict.reward, verdict.status) == (None, "abstained")
 
 
+def test_a_task_without_an_entry_point(verifier):
+    task = Task("bare", "code", "", tests=("assert f(1) == 1",))
+    assert grade(verifier, task, "def f(x): return x").solved
+    assert grade(verifier, task, "def f(x): return f").reward == 0.0
+    check = Task("bare check", "code", "", tests=CHECK.tests)
+    assert grade(verifier, check, "def double(x): return 2 * x").status == "abstained"
+
+
 def test_no_solution_can_make_its_tests_unscorable(verifier):
     for body in ("return object()", "return lambda: 0", "raise NameError", "exit()"):
         verdict = grade(verifier, SETUP, f"def half(x): {body}")

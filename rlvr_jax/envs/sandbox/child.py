@@ -197,7 +197,8 @@ class Proxy:
                 _mutate(old, new)
             return value
         if reply[0] == "opaque":
-            if self._name != remote.entry_point:
+            # Without an entry point any function may be the one asked for.
+            if remote.entry_point and self._name != remote.entry_point:
                 remote.unsupported.append(self._name)
             error = TypeError(f"the answer is a {reply[1]}, not plain data")
             error.rlvr_remote = ("TypeError", str(error), [])

@@ -7,6 +7,8 @@ import signal
 import struct
 import time
 
+_COLLECT_SECONDS = 0.01
+
 
 def send(kind: bytes, body: bytes) -> None:
     """Writes one packet to the controller."""
@@ -23,9 +25,12 @@ class Watch:
         pid: the child.
         to_child, results, output: our ends of its three pipes.
         limits: "cpu" and "wall" seconds, "output" and "results" bytes.
+        prompt: True passes results on at once, for a child that is being asked;
+            False collects them, and spares a program that takes a millisecond
+            the switching between processes.
     """
 
-    def __init__(self, zygote, pid, to_child, results, output, limits) -> None:
+    def __init__(self, zygote, pid, to_child, results, output, limits, prompt) -> None:
         self.zygote, self.pid = zygote, pid
         self.to_child, self.results, self.output = to_child, results, output
         self.limits = limits
@@ -38,31 +43,36 @@ class Watch:
         # Linux's number for the CPU clock of another process.
         self.clock = ((-pid - 1) << 3) | 2
         self.poll = select.poll()
-        for fd in (0, results, output, self.pidfd):
+        self.prompt = prompt
+        for fd in (0, output, self.pidfd, *([results] if prompt else [])):
             self.poll.register(fd, select.POLLIN)
         for fd in (to_child, results, output):
             os.set_blocking(fd, False)
 
     def loop(self):
-        """Until the child is dead or has been killed."""
-        while True:
-            wait = self.check_time()
-            if self.killed:
-                return
-            ready = {fd for fd, _ in self.poll.poll(wait * 1000 + 1)}
-            if 0 in ready:
-                self.take_control()
-            if self.to_child in ready:
-                self.feed()
-            for fd in (self.results, self.output):
-                if fd in ready:
-                    self.carry(fd)
-            if self.pidfd in ready:
-                # What it wrote before it died still counts.
-                for fd in (self.results, self.output):
-                    while fd in self.room and self.carry(fd):
-                        pass
-                return
+        """Until the child is dead, killed by us if need be, and its pipes are empty."""
+        while not self.killed and not self.step():
+            pass
+        os.kill(self.pid, signal.SIGKILL)
+        # What it wrote before it died still counts.
+        for fd in (self.results, self.output):
+            while fd in self.room and self.carry(fd):
+                pass
+
+    def step(self):
+        """One wait for news; True when the child is dead."""
+        wait = self.check_time()
+        if not self.prompt:
+            wait = min(wait, _COLLECT_SECONDS)
+        ready = {fd for fd, _ in self.poll.poll(wait * 1000 + 1)}
+        if 0 in ready:
+            self.take_control()
+        if self.to_child in ready:
+            self.feed()
+        for fd in (self.results, self.output):
+            if fd in ready or (fd == self.results and fd in self.room and not ready):
+                self.carry(fd)
+        return self.pidfd in ready
 
     def check_time(self):
         """Kills on a passed limit; returns how long nothing can pass, in seconds."""
@@ -109,12 +119,13 @@ class Watch:
         except BlockingIOError:
             return False
         if not data:
-            self.poll.unregister(fd)
+            if fd != self.results or self.prompt:
+                self.poll.unregister(fd)
             del self.room[fd]
             return False
         self.room[fd] -= len(data)
         if self.room[fd] < 0:
-            self.killed = "output"
+            self.killed = self.killed or "output"
             return False
         if fd == self.results:
             send(b"D", data)

@@ -111,7 +111,8 @@ class Zygote:
                 os._exit(1)
         for fd in (child_in, child_out, child_print):
             os.close(fd)
-        watch = Watch(self, pid, to_child, results, output, job["limits"])
+        prompt = job["mode"] == "tests" or job["serve"]
+        watch = Watch(self, pid, to_child, results, output, job["limits"], prompt)
         try:
             watch.loop()
         finally:
