@@ -4,7 +4,14 @@ import select
 
 from rlvr_jax.envs.extraction import code_blocks
 from rlvr_jax.envs.feedback import TEST_CHARACTERS, load_error, outcome
-from rlvr_jax.envs.sandbox import Cell, ContainerLost, Job, Limits
+from rlvr_jax.envs.sandbox import (
+    Cell,
+    ContainerLost,
+    Job,
+    Limits,
+    solution_job,
+    tests_job,
+)
 from rlvr_jax.envs.verdict import Verdict, cut, unknown
 from rlvr_jax.envs.verifier import SandboxVerifier
 from rlvr_jax.tasks.records import Task
@@ -76,27 +83,19 @@ class CodeVerifier(SandboxVerifier):
     def run(self, task: Task, response: str, cell: Cell) -> Verdict:
         blocks = code_blocks(response)
         preamble = task.metadata.get("preamble", "")
-        limits = self.limits.as_dict()
-        solution = {
-            "mode": "solution",
-            "candidates": [source for source, _ in blocks],
-            "entry_point": task.entry_point,
-            "parameters": None,
-            "preamble": preamble,
-            "calls": [],
-            "serve": True,
-            "limits": limits,
-        }
-        # The tests wait for the solution: their own limits must be the later ones.
-        patient = {**limits, "wall": 2 * limits["wall"], "cpu": 2 * limits["cpu"] + 5}
-        tests = {
-            "mode": "tests",
-            "tests": sources(task),
-            "entry_point": task.entry_point,
-            "preamble": preamble,
-            "setup": task.setup,
-            "limits": patient,
-        }
+        solution = solution_job(
+            [source for source, _ in blocks],
+            entry_point=task.entry_point,
+            limits=self.limits,
+            preamble=preamble,
+        )
+        tests = tests_job(
+            sources(task),
+            entry_point=task.entry_point,
+            limits=self.limits,
+            preamble=preamble,
+            setup=task.setup,
+        )
         run = Run(cell, solution, tests)
         run.drive()
         return _judge(task, response, blocks, run)
@@ -113,7 +112,7 @@ class Run:
 
     Args:
         cell: the two containers.
-        solution, tests: the jobs of `child.run`.
+        solution, tests: their jobs.
     """
 
     def __init__(self, cell: Cell, solution: dict, tests: dict) -> None:

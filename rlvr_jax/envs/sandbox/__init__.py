@@ -7,6 +7,7 @@ kernel, and a solution that computes its answers from the inputs it is called wi
 """
 
 from rlvr_jax.envs.sandbox.container import ContainerLost, Job, run_alone
+from rlvr_jax.envs.sandbox.jobs import solution_job, tests_job
 from rlvr_jax.envs.sandbox.pool import Cell, Limits, Sandbox, SandboxError
 
 __all__ = [
@@ -17,4 +18,6 @@ __all__ = [
     "Sandbox",
     "SandboxError",
     "run_alone",
+    "solution_job",
+    "tests_job",
 ]

@@ -194,7 +194,7 @@ class Job:
 
     Args:
         container: where it runs; it starts at once.
-        job: what `child.run` takes, and "limits".
+        job: from `jobs`.
     """
 
     def __init__(self, container: Container, job: dict) -> None:

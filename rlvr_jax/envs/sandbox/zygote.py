@@ -15,7 +15,7 @@ import signal
 import struct
 import sys
 
-from rlvr_jax.envs.sandbox import child, codec
+from rlvr_jax.envs.sandbox import child, codec, tester
 from rlvr_jax.envs.sandbox.watch import Watch, send
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
@@ -151,7 +151,8 @@ class Zygote:
         gc.enable()
         # After the fork, which seeds the shared generator from the system.
         random.seed(0)
-        child.run(job, child.Channel(child_in, child_out))
+        run = {"solution": child.run_solution, "tests": tester.run_tests}[job["mode"]]
+        run(job, child.Channel(child_in, child_out))
         os._exit(0)
 
 
