@@ -1,7 +1,5 @@
 """Verifier of code: unit tests in one container, the solution in another."""
 
-import select
-
 from rlvr_jax.envs.extraction import code_blocks
 from rlvr_jax.envs.feedback import TEST_CHARACTERS, load_error, outcome
 from rlvr_jax.envs.sandbox import (
@@ -11,6 +9,7 @@ from rlvr_jax.envs.sandbox import (
     Limits,
     solution_job,
     tests_job,
+    wait_for,
 )
 from rlvr_jax.envs.verdict import Verdict, cut, unknown
 from rlvr_jax.envs.verifier import SandboxVerifier
@@ -142,13 +141,13 @@ class Run:
 
     def _step(self):
         jobs = [job for job in (self.solution, self.tests) if job.end is None]
-        ready = [job.container for job in jobs if job.container.has_packet()]
+        containers = [job.container for job in jobs]
+        ready = {c.fileno() for c in containers if c.has_packet()}
         if not ready:
-            wait = max(0.0, min(job.container.seconds_left() for job in jobs))
-            ready, _, _ = select.select([job.container for job in jobs], [], [], wait)
+            ready = wait_for(containers, min(c.seconds_left() for c in containers))
         for job in jobs:
             # Nothing ready means that somebody's time is over: receive says whose.
-            if ready and job.container not in ready:
+            if ready and job.container.fileno() not in ready:
                 continue
             for frame in job.receive():
                 if job is self.tests:

@@ -1,3 +1,5 @@
+import os
+import resource
 import threading
 
 import pytest
@@ -119,6 +121,21 @@ def test_the_least_memory_is_enough_for_a_program():
     limits = Limits(memory_bytes=64 << 20)
     with envs.make_verifier("programs", workers=1, limits=limits) as verifier:
         assert verifier.verify([(TASK, "sum([x] * 2)")])[0].solved
+
+
+def test_many_open_files_do_not_matter():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 1200:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
+    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with envs.make_verifier("code", workers=1) as verifier:
+            task = Task("t", "code", "", tests=("assert f(1) == 1",), entry_point="f")
+            assert verifier.verify([(task, "def f(x): return x")])[0].solved
+    finally:
+        for fd in kept:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_describe_tells_what_holds():

@@ -23,7 +23,7 @@ def solution_job(
         parameters: when given, a source may also be an expression in these names.
         preamble: source that runs before the solution.
         calls: argument tuples, answered in order by one frame each; None: calls come
-            one by one as frames (name, arguments, keywords), until the job is cancelled.
+            one by one, as frames (name, arguments, keywords), until it is cancelled.
     """
     return {
         "mode": "solution",
