@@ -1,10 +1,16 @@
 """Verifier of code: unit tests in one container, the solution in another."""
 
-import select
-
 from rlvr_jax.envs.extraction import code_blocks
 from rlvr_jax.envs.feedback import TEST_CHARACTERS, load_error, outcome
-from rlvr_jax.envs.sandbox import Cell, ContainerLost, Job, Limits
+from rlvr_jax.envs.sandbox import (
+    Cell,
+    ContainerLost,
+    Job,
+    Limits,
+    solution_job,
+    tests_job,
+    wait_for,
+)
 from rlvr_jax.envs.verdict import Verdict, cut, unknown
 from rlvr_jax.envs.verifier import SandboxVerifier
 from rlvr_jax.tasks.records import Task
@@ -63,6 +69,8 @@ class CodeVerifier(SandboxVerifier):
     def grade(self, task: Task, response: str) -> Verdict:
         if not sources(task):
             return unknown("abstained", "This task has no tests.")
+        if not task.entry_point and any("def check(" in s for s in sources(task)):
+            return unknown("abstained", "This task does not name its entry point.")
         if len(response) > self.max_characters:
             text = "Your answer is too long."
             return Verdict(0.0, False, text, "output_limit", 0, len(sources(task)))
@@ -74,27 +82,19 @@ class CodeVerifier(SandboxVerifier):
     def run(self, task: Task, response: str, cell: Cell) -> Verdict:
         blocks = code_blocks(response)
         preamble = task.metadata.get("preamble", "")
-        limits = self.limits.as_dict()
-        solution = {
-            "mode": "solution",
-            "candidates": [source for source, _ in blocks],
-            "entry_point": task.entry_point,
-            "parameters": None,
-            "preamble": preamble,
-            "calls": [],
-            "serve": True,
-            "limits": limits,
-        }
-        # The tests wait for the solution: their own limits must be the later ones.
-        patient = {**limits, "wall": 2 * limits["wall"], "cpu": 2 * limits["cpu"] + 5}
-        tests = {
-            "mode": "tests",
-            "tests": sources(task),
-            "entry_point": task.entry_point,
-            "preamble": preamble,
-            "setup": task.setup,
-            "limits": patient,
-        }
+        solution = solution_job(
+            [source for source, _ in blocks],
+            entry_point=task.entry_point,
+            limits=self.limits,
+            preamble=preamble,
+        )
+        tests = tests_job(
+            sources(task),
+            entry_point=task.entry_point,
+            limits=self.limits,
+            preamble=preamble,
+            setup=task.setup,
+        )
         run = Run(cell, solution, tests)
         run.drive()
         return _judge(task, response, blocks, run)
@@ -111,7 +111,7 @@ class Run:
 
     Args:
         cell: the two containers.
-        solution, tests: the jobs of `child.run`.
+        solution, tests: their jobs.
     """
 
     def __init__(self, cell: Cell, solution: dict, tests: dict) -> None:
@@ -141,13 +141,13 @@ class Run:
 
     def _step(self):
         jobs = [job for job in (self.solution, self.tests) if job.end is None]
-        ready = [job.container for job in jobs if job.container.has_packet()]
+        containers = [job.container for job in jobs]
+        ready = {c.fileno() for c in containers if c.has_packet()}
         if not ready:
-            wait = max(0.0, min(job.container.seconds_left() for job in jobs))
-            ready, _, _ = select.select([job.container for job in jobs], [], [], wait)
+            ready = wait_for(containers, min(c.seconds_left() for c in containers))
         for job in jobs:
             # Nothing ready means that somebody's time is over: receive says whose.
-            if ready and job.container not in ready:
+            if ready and job.container.fileno() not in ready:
                 continue
             for frame in job.receive():
                 if job is self.tests:

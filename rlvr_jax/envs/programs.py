@@ -1,7 +1,7 @@
 """Verifier of procedural program synthesis: programs against (input, output) pairs."""
 
 from rlvr_jax.envs.extraction import code_blocks
-from rlvr_jax.envs.sandbox import Limits, run_alone
+from rlvr_jax.envs.sandbox import Limits, run_alone, solution_job
 from rlvr_jax.envs.verdict import Verdict, cut, unknown
 from rlvr_jax.envs.verifier import SandboxVerifier
 from rlvr_jax.tasks.records import Task
@@ -63,16 +63,13 @@ class ProgramsVerifier(SandboxVerifier):
         blocks = code_blocks(response)
         if not blocks:
             return Verdict(0.0, False, "no answer", "no_answer", 0, len(pairs))
-        job = {
-            "mode": "solution",
-            "candidates": [source for source, _ in blocks],
-            "entry_point": task.entry_point or "f",
-            "parameters": _parameters(task),
-            "preamble": "",
-            "calls": [_arguments(argument) for argument, _ in pairs],
-            "serve": False,
-            "limits": self.limits.as_dict(),
-        }
+        job = solution_job(
+            [source for source, _ in blocks],
+            entry_point=task.entry_point or "f",
+            limits=self.limits,
+            parameters=_parameters(task),
+            calls=[_arguments(argument) for argument, _ in pairs],
+        )
         frames, end = run_alone(cell.solution, job)
         return _judge(task, pairs, frames, end)
 

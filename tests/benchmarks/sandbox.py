@@ -41,7 +41,7 @@ def fresh(programs: int, workers: int, imports: str) -> float:
     bwrap = wall.find_bwrap()
     _, _, executable = wall.interpreter()
     command = wall.command(
-        bwrap, info_fd="1", scratch_bytes=1 << 20, user_namespace=True
+        bwrap, info_fd="2", scratch_bytes=1 << 20, user_namespace=True
     )
     source = f"{imports}\nfor x in range(8): print(x * 2 + 3)"
     command += [executable, "-I", "-S", "-c", source]

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from rlvr_jax import envs
-from rlvr_jax.envs.sandbox import Limits
+from rlvr_jax.envs.sandbox import Limits, wall
 from rlvr_jax.tasks.records import Task
 
 LIMITS = Limits(cpu_seconds=0.4, wall_seconds=2.5, memory_bytes=256 << 20)
@@ -218,9 +218,11 @@ def test_a_closed_verifier_leaves_no_process(verdicts):
 
 
 def family_of(outside):
-    """Bubblewrap's processes and those that they started."""
-    found = sandbox_processes()
-    return set(outside) | {pid for pid, parent in found.items() if parent in outside}
+    """Bubblewrap's processes and all that descend from them."""
+    found, family = sandbox_processes(), set(outside)
+    while more := {pid for pid in found if found[pid] in family} - family:
+        family |= more
+    return family
 
 
 def test_a_killed_container_is_replaced():
@@ -244,6 +246,29 @@ def test_a_stopped_container_is_killed():
         for pid in family - {process.pid}:
             os.kill(pid, signal.SIGSTOP)
     assert not family & set(sandbox_processes())
+
+
+def test_without_the_filter_the_namespace_still_holds(monkeypatch):
+    monkeypatch.setattr(wall, "child_filter", lambda: b"")
+    daemon = """
+import os, time
+def f(x):
+    for _ in range(3):
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(100)
+    return 1
+"""
+    bomb = "import os\ndef f(x):\n while True: os.fork()"
+    task = Task("t", "programs", "", tests=((1, 1),))
+    with envs.make_verifier("programs", workers=1, limits=LIMITS) as verifier:
+        assert verifier.describe()["sandbox"]["seccomp"] is False
+        outside = verifier.sandbox.cells[0].solution
+        verdicts = verifier.verify([(task, daemon), (task, bomb), (task, "x")])
+        # Nothing but bubblewrap and the warm interpreter is left.
+        assert len(family_of([outside.process.pid])) == 2
+        assert verifier.describe()["containers_replaced"] == 2
+    assert [verdict.solved for verdict in verdicts] == [True, False, True]
 
 
 def test_nothing_survives_its_owner():

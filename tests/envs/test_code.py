@@ -43,7 +43,7 @@ SETUP = Task(
     id="setup",
     kind="code",
     prompt="",
-    setup="def near(a, b): return abs(a - b) < 0.1\nLIMIT = half(8)",
+    setup="def near(a, b): return abs(a - b) < 0.1\nLIMIT = 0 + half(8)",
     tests=("assert near(half(1), 0.5)", "assert LIMIT == 4"),
     entry_point="half",
 )
@@ -103,6 +103,7 @@ def grade(verifier, task, response):
         (SETUP, "def half(x): return x / 2", "passed", 2, 2),
         (SETUP, "def half(x): return x // 2", "failed", 1, 2),
         (SETUP, "def half(x): return 1 / 0", "error", 0, 2),
+        (SETUP, "def half(x): return None", "error", 0, 2),
         (RAISES, "def f(x):\n  if x < 0: raise ValueError\n  return x", "passed", 2, 2),
         (RAISES, "def f(x): return x", "failed", 1, 2),
     ],
@@ -185,6 +186,20 @@ def test_tests_that_cannot_run_are_not_scored(verifier, tests):
     response = "class Node:\n  def __init__(self, x): self.x = x\ndef f(x): return 1"
     verdict = grade(verifier, task, response)
     assert (verdict.reward, verdict.status) == (None, "abstained")
+
+
+def test_a_task_without_an_entry_point(verifier):
+    task = Task("bare", "code", "", tests=("assert f(1) == 1",))
+    assert grade(verifier, task, "def f(x): return x").solved
+    assert grade(verifier, task, "def f(x): return f").reward == 0.0
+    check = Task("bare check", "code", "", tests=CHECK.tests)
+    assert grade(verifier, check, "def double(x): return 2 * x").status == "abstained"
+
+
+def test_no_solution_can_make_its_tests_unscorable(verifier):
+    for body in ("return object()", "return lambda: 0", "raise NameError", "exit()"):
+        verdict = grade(verifier, SETUP, f"def half(x): {body}")
+        assert (verdict.reward, verdict.status) == (0.0, "error")
 
 
 def test_preamble_is_there_for_both_sides(verifier):

@@ -33,6 +33,7 @@ def verdict(response, answer, **settings):
         (r"\boxed{3} then #### 4", "4"),
         (r"#### 3 then" + "\n" + r"\boxed{4}", "4"),
         (r"\boxed{4} \boxed{3", "4"),
+        (r"\boxed{4}, not \text{5}", "4"),
         (r"\boxed{50\%}", "1/2"),
         (r"\boxed{50\%}", "50"),
         (r"\boxed{50}", "50%"),

@@ -121,3 +121,13 @@ def f(x):
     )
     assert not found.solved
     assert control.solved
+
+
+def test_processor_time_decides_not_elapsed_time():
+    limits = Limits(cpu_seconds=0.2, wall_seconds=60.0)
+    with envs.make_verifier("programs", workers=1, limits=limits) as verifier:
+        (verdict,) = verifier.verify([(LINE, "9**9**9")])
+        assert verdict.status == "timeout"
+        # Sleeping costs elapsed time alone.
+        nap = "def f(x):\n  import time\n  time.sleep(0.1)\n  return 2*x+3"
+        assert verifier.verify([(LINE, nap)])[0].solved

@@ -1,3 +1,5 @@
+import os
+import resource
 import threading
 
 import pytest
@@ -33,6 +35,8 @@ def test_impossible_settings(settings, message):
 def test_impossible_limits():
     with pytest.raises(ValueError, match="cpu_seconds must be above 0, got 0"):
         Limits(cpu_seconds=0)
+    with pytest.raises(ValueError, match="memory_bytes must be 67108864 or more"):
+        Limits(memory_bytes=1000)
 
 
 def test_verdicts_are_the_same_with_one_worker_and_with_eight():
@@ -111,6 +115,27 @@ def test_containers_are_replaced_after_their_jobs():
         verdicts = verifier.verify([(TASK, f"x*2+0*{k}") for k in range(5)])
         assert all(verdict.solved for verdict in verdicts)
         assert verifier.describe()["containers_replaced"] == 2
+
+
+def test_the_least_memory_is_enough_for_a_program():
+    limits = Limits(memory_bytes=64 << 20)
+    with envs.make_verifier("programs", workers=1, limits=limits) as verifier:
+        assert verifier.verify([(TASK, "sum([x] * 2)")])[0].solved
+
+
+def test_many_open_files_do_not_matter():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 1200:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
+    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with envs.make_verifier("code", workers=1) as verifier:
+            task = Task("t", "code", "", tests=("assert f(1) == 1",), entry_point="f")
+            assert verifier.verify([(task, "def f(x): return x")])[0].solved
+    finally:
+        for fd in kept:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_describe_tells_what_holds():

@@ -6,7 +6,8 @@ leave as data and are judged elsewhere. What it does not hold against: bugs of t
 kernel, and a solution that computes its answers from the inputs it is called with.
 """
 
-from rlvr_jax.envs.sandbox.container import ContainerLost, Job, run_alone
+from rlvr_jax.envs.sandbox.container import ContainerLost, Job, run_alone, wait_for
+from rlvr_jax.envs.sandbox.jobs import solution_job, tests_job
 from rlvr_jax.envs.sandbox.pool import Cell, Limits, Sandbox, SandboxError
 
 __all__ = [
@@ -17,4 +18,7 @@ __all__ = [
     "Sandbox",
     "SandboxError",
     "run_alone",
+    "solution_job",
+    "tests_job",
+    "wait_for",
 ]

@@ -133,17 +133,16 @@ class Container:
             try:
                 data = data[os.write(pipe, data) :]
             except BlockingIOError:
-                left = max(0.0, self.seconds_left())
-                readable, writable, _ = select.select([self], [pipe], [], left)
-                if readable:
+                ready = wait_for([self], self.seconds_left(), write_fd=pipe)
+                if self.fileno() in ready:
                     self._read()
-                elif not writable:
+                elif not ready:
                     raise self._lost("stalled") from None
             except OSError:
                 raise self._lost("died") from None
 
     def fileno(self) -> int:
-        """For select: readable when `receive` would not wait."""
+        """Readable when `receive` has something to read."""
         return self.process.stdout.fileno()
 
     def seconds_left(self) -> float:
@@ -162,7 +161,7 @@ class Container:
     def receive(self) -> list[tuple[bytes, bytes]]:
         """Waits for news; returns the (kind, body) packets that are whole, if any."""
         if not self.has_packet():
-            if not select.select([self], [], [], max(0.0, self.seconds_left()))[0]:
+            if not wait_for([self], self.seconds_left()):
                 raise self._lost("stalled")
             self._read()
         packets = []
@@ -189,12 +188,28 @@ class Container:
             self.spoiled = True
 
 
+def wait_for(
+    containers: list[Container], seconds: float, *, write_fd: int | None = None
+) -> set[int]:
+    """Descriptors that became ready: containers with news, and `write_fd` with room.
+
+    With poll, because select fails on descriptors above 1023, which a training
+    process may well have.
+    """
+    poll = select.poll()
+    for container in containers:
+        poll.register(container.fileno(), select.POLLIN)
+    if write_fd is not None:
+        poll.register(write_fd, select.POLLOUT)
+    return {fd for fd, _ in poll.poll(max(0.0, seconds) * 1000)}
+
+
 class Job:
     """One running job: turns packets into frames and an end record.
 
     Args:
         container: where it runs; it starts at once.
-        job: what `child.run` takes, and "limits".
+        job: from `jobs`.
     """
 
     def __init__(self, container: Container, job: dict) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from rlvr_jax.envs.sandbox import codec, wall
 from rlvr_jax.envs.sandbox.container import INFO_FD, Container, ContainerLost
 
+_MIN_MEMORY = 64 << 20
 _uids = itertools.count(1)
 
 
@@ -50,6 +51,11 @@ class Limits:
                 raise ValueError(
                     f"{field.name} must be above 0, got {value!r}; give a larger limit"
                 )
+        if self.memory_bytes < _MIN_MEMORY:
+            raise ValueError(
+                f"memory_bytes must be {_MIN_MEMORY} or more, got {self.memory_bytes};"
+                " the interpreter alone needs as much"
+            )
 
     def as_dict(self) -> dict:
         """The names that the zygote reads."""

@@ -6,20 +6,17 @@ length, body: J a job, D bytes between controller and child, K kill the child, E
 end of the job, R ready.
 """
 
-import contextlib
 import ctypes
 import gc
 import os
 import random
 import resource
-import select
-import shutil
 import signal
 import struct
 import sys
-import time
 
-from rlvr_jax.envs.sandbox import child, codec
+from rlvr_jax.envs.sandbox import child, codec, tester
+from rlvr_jax.envs.sandbox.watch import Watch, send
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
 _PR_SET_NO_NEW_PRIVS = 38
@@ -114,7 +111,8 @@ class Zygote:
                 os._exit(1)
         for fd in (child_in, child_out, child_print):
             os.close(fd)
-        watch = Watch(self, pid, to_child, results, output, job["limits"])
+        prompt = job["mode"] == "tests" or job["serve"]
+        watch = Watch(self, pid, to_child, results, output, job["limits"], prompt)
         try:
             watch.loop()
         finally:
@@ -153,141 +151,9 @@ class Zygote:
         gc.enable()
         # After the fork, which seeds the shared generator from the system.
         random.seed(0)
-        child.run(job, child.Channel(child_in, child_out))
+        run = {"solution": child.run_solution, "tests": tester.run_tests}[job["mode"]]
+        run(job, child.Channel(child_in, child_out))
         os._exit(0)
-
-
-class Watch:
-    """Looks after one child: carries its bytes, holds it to its limits.
-
-    Args:
-        zygote: the owner of the control pipe.
-        pid: the child.
-        to_child, results, output: our ends of its three pipes.
-        limits: "cpu" and "wall" seconds, "output" and "results" bytes.
-    """
-
-    def __init__(self, zygote, pid, to_child, results, output, limits) -> None:
-        self.zygote, self.pid = zygote, pid
-        self.to_child, self.results, self.output = to_child, results, output
-        self.limits = limits
-        self.pidfd = os.pidfd_open(pid)
-        self.pending = bytearray()
-        self.feeding = False
-        self.room = {results: limits["results"], output: limits["output"]}
-        self.killed = ""
-        self.deadline = time.monotonic() + limits["wall"]
-        # Linux's number for the CPU clock of another process.
-        self.clock = ((-pid - 1) << 3) | 2
-        self.poll = select.poll()
-        for fd in (0, results, output, self.pidfd):
-            self.poll.register(fd, select.POLLIN)
-        for fd in (to_child, results, output):
-            os.set_blocking(fd, False)
-
-    def loop(self):
-        """Until the child is dead or has been killed."""
-        while True:
-            wait = self.check_time()
-            if self.killed:
-                return
-            ready = {fd for fd, _ in self.poll.poll(wait * 1000 + 1)}
-            if 0 in ready:
-                self.take_control()
-            if self.to_child in ready:
-                self.feed()
-            for fd in (self.results, self.output):
-                if fd in ready:
-                    self.carry(fd)
-            if self.pidfd in ready:
-                # What it wrote before it died still counts.
-                for fd in (self.results, self.output):
-                    while fd in self.room and self.carry(fd):
-                        pass
-                return
-
-    def check_time(self):
-        """Kills on a passed limit; returns how long nothing can pass, in seconds."""
-        wall = self.deadline - time.monotonic()
-        try:
-            cpu = self.limits["cpu"] - time.clock_gettime(self.clock)
-        except OSError:
-            cpu = self.limits["cpu"]
-        if cpu <= 0:
-            self.killed = "cpu"
-        elif wall <= 0:
-            self.killed = "wall"
-        return max(0.0, min(wall, cpu))
-
-    def take_control(self):
-        self.zygote.fill()
-        while (packet := self.zygote.buffered_packet()) is not None:
-            kind, body = packet
-            if kind == b"D":
-                self.pending += body
-            elif kind == b"K":
-                self.killed = "controller"
-        if self.pending:
-            self.feed()
-
-    def feed(self):
-        try:
-            done = os.write(self.to_child, self.pending)
-            del self.pending[:done]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.pending.clear()  # the child closed its end
-        if self.pending and not self.feeding:
-            self.poll.register(self.to_child, select.POLLOUT)
-        elif self.feeding and not self.pending:
-            self.poll.unregister(self.to_child)
-        self.feeding = bool(self.pending)
-
-    def carry(self, fd):
-        """Reads what a pipe holds; False when there is nothing more now."""
-        try:
-            data = os.read(fd, 1 << 16)
-        except BlockingIOError:
-            return False
-        if not data:
-            self.poll.unregister(fd)
-            del self.room[fd]
-            return False
-        self.room[fd] -= len(data)
-        if self.room[fd] < 0:
-            self.killed = "output"
-            return False
-        if fd == self.results:
-            send(b"D", data)
-        return True
-
-    def close(self):
-        """Kills and reaps the child and whatever it left; returns the end record."""
-        os.kill(self.pid, signal.SIGKILL)
-        _, status, usage = os.wait4(self.pid, 0)
-        leftovers = reap_leftovers() if os.getpid() == 1 else 0
-        for fd in (self.to_child, self.results, self.output, self.pidfd):
-            os.close(fd)
-        return {
-            "killed": self.killed,
-            "exit": os.waitstatus_to_exitcode(status),
-            "cpu": usage.ru_utime + usage.ru_stime,
-            "leftovers": leftovers,
-        }
-
-
-def reap_leftovers() -> int:
-    """Kills every other process of the namespace; returns how many there were."""
-    count = 0
-    while True:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
-        try:
-            os.waitpid(-1, 0)
-            count += 1
-        except ChildProcessError:
-            return count
 
 
 def wipe(folder: str) -> bool:
@@ -299,20 +165,13 @@ def wipe(folder: str) -> bool:
             return False
         for name in names:
             path = os.path.join(folder, name)
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path)
-            else:
+            if not os.path.isdir(path) or os.path.islink(path):
                 os.unlink(path)
+            elif wipe(path):
+                os.rmdir(path)
         return not os.listdir(folder)
     except (OSError, RecursionError):
         return False
-
-
-def send(kind: bytes, body: bytes) -> None:
-    """Writes one packet to the controller."""
-    data = memoryview(kind + struct.pack("<I", len(body)) + body)
-    while data:
-        data = data[os.write(1, data) :]
 
 
 def main(setup: bytes) -> None:
