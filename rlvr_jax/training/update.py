@@ -63,7 +63,9 @@ def update(
         num_path += packing.count_path_tokens(tree, train_mask)
     metrics |= _loss_metrics(totals)
     metrics["tokens/trained"] = totals.get("tokens", 0.0)
-    metrics["tokens/saved_by_packing"] = 1.0 - num_packed / max(num_path, 1)
+    metrics["tokens/saved_by_packing"] = (
+        1.0 - num_packed / num_path if num_path else 0.0
+    )
     return train_step.advance(state), assigned, metrics
 
 
