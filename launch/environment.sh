@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the other scripts: activates a virtual environment with the project in it.
 #
 # Uses the active environment, else .venv, which it makes with $PYTHON (default python3).

@@ -53,13 +53,13 @@ interrupted() {
 need_gguf() {
     "$python" -c "import gguf" 2>/dev/null && return
     "$python" -c "import sys; sys.exit(sys.prefix == sys.base_prefix)" ||
-        fail "needs the gguf package: pip install -e '$root[gguf]'"
+        fail "needs the gguf package: pip install -e '${root}[gguf]'"
     # Only for an installed project: otherwise pip would look the name up elsewhere.
     "$python" -c "import importlib.metadata as m; m.version('rlvr_jax')" 2>/dev/null ||
-        fail "needs the gguf package: pip install -e '$root[gguf]'"
+        fail "needs the gguf package: pip install -e '${root}[gguf]'"
     run "$python" -m pip install --quiet --disable-pip-version-check \
         "rlvr_jax[gguf]" >&2 ||
-        fail "could not install the gguf package: pip install -e '$root[gguf]'"
+        fail "could not install the gguf package: pip install -e '${root}[gguf]'"
 }
 
 [[ $# -eq 1 && -n "$1" ]] || fail "usage: launch/fetch_smollm2.sh DIR"

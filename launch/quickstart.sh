@@ -5,6 +5,7 @@
 #
 # Outputs: runs/quickstart-ALGORITHM (or $WORKDIR).
 
+# shellcheck source=launch/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 algorithm=murphy_mars
 if [ $# -gt 0 ] && [[ $1 != --* ]]; then

@@ -3,6 +3,7 @@
 #
 #   bash launch/test.sh [pytest arguments ...]
 
+# shellcheck source=launch/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 install test
 ruff format --check .

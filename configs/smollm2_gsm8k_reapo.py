@@ -1,0 +1,35 @@
+"""SmolLM2-135M-Instruct on GSM8K with ReAPO: one retry, a shared response budget.
+
+bash launch/fetch_smollm2.sh DIR
+python -m rlvr_jax.train --config=configs/smollm2_gsm8k_reapo.py --workdir=RUN \
+    --config.model.path=DIR --config.tasks.source=gsm8k_train.jsonl.gz \
+    --config.tasks.eval_source=gsm8k_test.jsonl.gz
+"""
+
+from configs import algorithms
+from rlvr_jax.config import default_config
+
+
+def get_config(algorithm: str = "reapo"):
+    """Small enough for a laptop's CPU; the paper has 16 rollouts and 2,048 tokens."""
+    config = algorithms.apply(default_config(), algorithm)
+    config.steps = 2
+    config.tasks.max_prompt_tokens = 256
+    config.tasks.too_long = "skip"
+    config.rollout.prompts = 2
+    config.rollout.branching = (4, 1)
+    config.rollout.max_response_tokens = 160
+    config.rollout.max_feedback_tokens = 64
+    config.rollout.budget = 256
+    config.sampler.contexts = (2, 8)
+    config.sampler.chunk = 64
+    config.update.rows = 1
+    config.update.row_length = 1024
+    config.update.target_length = 1024
+    config.optimizer.learning_rate = 1e-6
+    config.eval.tasks = 32
+    config.eval.samples = 1
+    config.eval.turns = 2
+    config.eval.expand = "unsolved"
+    config.eval.pass_at = (1,)
+    return config
