@@ -241,7 +241,7 @@ def _split(
                     f"row_length must hold the longest path and target_length the"
                     f" longest response; got {row_length} and {target_length} for a"
                     f" path of {needed} tokens that ends in a response of"
-                    f" {lengths[slot]}: raise packing.row_length"
+                    f" {lengths[slot]}: raise updates.row_length"
                 )
             pieces.append(piece)
     return pieces

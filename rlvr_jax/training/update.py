@@ -31,7 +31,7 @@ def update(
         train_step: compiled.
         state: consumed.
         tree: sampled and graded.
-        config: sections `credit`, `objective` and `update`.
+        config: sections `credit`, `objective` and `updates`.
         key: of this step; orders the mini-batches.
         reference: parameters of the KL term's policy, None without one.
 
@@ -47,7 +47,7 @@ def update(
         if not batch.num_rows:
             continue
         batch = _scored(train_step, state.params, batch, reference, config)
-        rows = packing.micro_batches(batch, config.update.rows)
+        rows = packing.micro_batches(batch, config.updates.rows)
         gradients, sums = train_step.gradients(
             state.params, rows, config.rollout.temperature
         )
@@ -73,12 +73,12 @@ def _minibatches(
     num_prompts: int, config: Config, key: jax.Array
 ) -> Iterator[np.ndarray]:
     """Prompts of each update: every epoch splits them anew, in an order of its own."""
-    for epoch in range(config.update.epochs):
+    for epoch in range(config.updates.epochs):
         order = np.arange(num_prompts)
-        if config.update.minibatches > 1:
+        if config.updates.minibatches > 1:
             own = jax.random.fold_in(key, epoch)
             order = np.asarray(jax.random.permutation(own, num_prompts))
-        yield from np.array_split(order, config.update.minibatches)
+        yield from np.array_split(order, config.updates.minibatches)
 
 
 def _pack(
@@ -104,8 +104,8 @@ def _pack(
         advantages=assigned.advantages,
         weights=weights,
         train_mask=train_mask,
-        row_length=config.update.row_length,
-        target_length=config.update.target_length,
+        row_length=config.updates.row_length,
+        target_length=config.updates.target_length,
     )
     return batch, train_mask
 
@@ -122,7 +122,7 @@ def _scored(
     def score(params: Params) -> np.ndarray:
         parts = [
             np.asarray(train_step.score(params, rows, config.rollout.temperature))
-            for rows in packing.micro_batches(batch, config.update.rows)
+            for rows in packing.micro_batches(batch, config.updates.rows)
         ]
         return np.concatenate(parts)[: batch.num_rows]
 
