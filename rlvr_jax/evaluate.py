@@ -10,7 +10,7 @@ from absl import flags
 
 from rlvr_jax import command_line, config
 from rlvr_jax.checkpoint import Checkpoints
-from rlvr_jax.evaluation import evaluate, table
+from rlvr_jax.evaluation import evaluate, feedback_controls, table
 from rlvr_jax.training.loop import make_train_step
 from rlvr_jax.training.workbench import Workbench, open_workbench
 from rlvr_jax.training.workdir import CHECKPOINTS, saved_steps
@@ -24,6 +24,9 @@ _CHECKPOINT = flags.DEFINE_string(
     " Hugging Face directory.",
 )
 _OUTPUT = flags.DEFINE_string("output", None, "Result file (JSON).")
+_CONTROLS = flags.DEFINE_bool(
+    "controls", False, "Also measure whether retries use their feedback."
+)
 _COMPARE = flags.DEFINE_string("compare", None, "Earlier result to show beside it.")
 
 
@@ -55,6 +58,15 @@ def main() -> None:
                 tokenizer=bench.tokenizer,
                 verify=bench.verifier.verify,
                 progress=lambda done: bar.update(done - bar.n),
+            )
+        if _CONTROLS.value:
+            result["controls"] = feedback_controls(
+                bench.sampler,
+                params,
+                bench.held_out,
+                config=settings,
+                tokenizer=bench.tokenizer,
+                verify=bench.verifier.verify,
             )
     if _OUTPUT.value:
         pathlib.Path(_OUTPUT.value).write_text(json.dumps(result, indent=1))

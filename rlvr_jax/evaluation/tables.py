@@ -23,7 +23,7 @@ def table(result: dict[str, Any], before: dict[str, Any] | None = None) -> str:
         lines = [f"{'metric':<18} {'value':>22}"]
         for name, row in result["metrics"].items():
             lines.append(f"{name:<18} {_interval(row):>22}")
-        return "\n".join(lines)
+        return _with_controls(lines, result)
     if [row["id"] for row in before["tasks"]] != [row["id"] for row in result["tasks"]]:
         raise ValueError("--compare must name a result on the same tasks")
     lines = [f"{'metric':<18} {'before':>22} {'after':>22} {'change':>24}"]
@@ -31,6 +31,16 @@ def table(result: dict[str, Any], before: dict[str, Any] | None = None) -> str:
         change = _change(name, before, result)
         was = _interval(before["metrics"][name])
         lines.append(f"{name:<18} {was:>22} {_interval(row):>22} {change:>24}")
+    return _with_controls(lines, result)
+
+
+def _with_controls(lines: list[str], result: dict[str, Any]) -> str:
+    """The table's lines, and whether retries use their feedback if it was measured."""
+    controls = dict(result.get("controls", {}))
+    if controls:
+        count = controls.pop("attempts")
+        lines.append(f"P(solved on turn 2 | failed turn 1), {count} attempts:")
+        lines += [f"  {name:<18} {_interval(row)}" for name, row in controls.items()]
     return "\n".join(lines)
 
 
