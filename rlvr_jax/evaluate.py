@@ -46,7 +46,7 @@ def main() -> None:
     with bench:
         if checkpoint != "base" and not pathlib.Path(checkpoint).is_dir():
             params = _restored(bench, params, checkpoint)
-        bench.warm_up(params, training=False)
+        bench.warm_up(params, training=False, evaluation=True)
         with tqdm.tqdm(
             total=len(bench.held_out), desc="evaluate", unit=" tasks"
         ) as bar:

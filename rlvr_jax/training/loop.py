@@ -49,7 +49,7 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
                 state, _ = checkpoints.restore(source.step, state)
             first = source.step
         _write_description(workdir, bench)
-        bench.warm_up(state.params, training=True)
+        bench.warm_up(state.params, training=True, evaluation=config.eval.every > 0)
         with Checkpoints(
             workdir / CHECKPOINTS, keep=config.checkpoint.keep
         ) as checkpoints:

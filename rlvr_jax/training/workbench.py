@@ -52,13 +52,16 @@ class Workbench:
             feedback=rollout.feedback,
         )
 
-    def warm_up(self, params: Params, *, training: bool) -> int:
+    def warm_up(self, params: Params, *, training: bool, evaluation: bool) -> int:
         """Compiles all programs of the sampler; returns how many there are."""
-        section = self.config.eval
-        samples, turns = {section.samples, 1}, section.turns
+        samples, turns = set(), 1
         if training:
             samples |= set(self.config.rollout.branching)
-            turns = max(turns, len(self.config.rollout.branching))
+            turns = len(self.config.rollout.branching)
+        if evaluation:
+            section = self.config.eval
+            samples |= {section.samples} | ({1} if section.turns > 1 else set())
+            turns = max(turns, section.turns)
         compiled = sampling.warm_up(
             self.sampler,
             params,
