@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from rlvr_jax.tree import NO_PARENT, RolloutTree
@@ -30,6 +31,21 @@ class MetricsFile:
         row = {"step": step, **{name: float(values[name]) for name in sorted(values)}}
         with self._path.open("a") as file:
             file.write(json.dumps(row) + "\n")
+
+
+class CompileCounter:
+    """Counts the programs that JAX compiles in this process from now on.
+
+    After the first step of a run the count must stand still: a change of lengths,
+    temperature or outcome compiles nothing.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self._listen)
+
+    def _listen(self, event: str, duration: float, **_: object) -> None:
+        self.count += event == "/jax/core/compile/backend_compile_duration"
 
 
 def check_finite(values: Mapping[str, float], step: int) -> None:

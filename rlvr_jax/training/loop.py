@@ -15,7 +15,7 @@ import tqdm
 from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.config import Config
 from rlvr_jax.evaluation import evaluate
-from rlvr_jax.metrics import MetricsFile, check_finite, tree_metrics
+from rlvr_jax.metrics import CompileCounter, MetricsFile, check_finite, tree_metrics
 from rlvr_jax.rollout import rollout
 from rlvr_jax.training.records import write_rollouts
 from rlvr_jax.training.step import TrainState, TrainStep
@@ -79,6 +79,7 @@ def _run(
 ) -> None:
     """Steps `first` to the end, each with its metrics, evaluation and checkpoint."""
     config = bench.config
+    compilations = CompileCounter()
     file = MetricsFile(workdir / "metrics.jsonl", last_step=first - 1)
     bar = tqdm.tqdm(
         range(first, config.steps), initial=first, total=config.steps, desc="train"
@@ -89,6 +90,7 @@ def _run(
         done = step + 1
         if config.eval.every and done % config.eval.every == 0:
             metrics |= _evaluate(bench, state, done, workdir)
+        metrics["compile/count"] = compilations.count
         file.write(step, metrics)
         bar.set_postfix_str(_summary(metrics))
         if done % config.checkpoint.every == 0 or done == config.steps:
