@@ -79,17 +79,17 @@ def test_scores_are_float32_for_bfloat16_inputs():
 
 def test_nothing_of_size_length_squared_is_saved():
     rng = np.random.default_rng(4)
-    length = 128
+    length = 512
     q, k, v, last = inputs(rng, 1, length)
 
     def run(q, k, v):
-        return attention(q, k, v, last, block=8)
+        return attention(q, k, v, last, block=64)
 
     # The saved values of the whole: a closure's arrays, found without computing them.
     saved = jax.eval_shape(lambda *a: jax.vjp(run, *a)[1], q, k, v)
     sizes = [x.size for x in jax.tree.leaves(saved)]
-    assert sizes
-    assert max(sizes) < length * length
+    # The weights of 4 heads below the diagonal alone would be 2 L^2 numbers.
+    assert 0 < sum(sizes) < length * length
 
 
 def test_few_blocks_whatever_the_length():
