@@ -1,0 +1,136 @@
+"""Reading `config.json`: both generations of transformers, and what is refused."""
+
+import json
+
+import pytest
+
+from rlvr_jax.models import ModelConfig
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 49152,
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+}
+QWEN3 = {
+    **LLAMA,
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+}
+QWEN2 = {
+    **LLAMA,
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "sliding_window": 4096,
+    "use_sliding_window": False,
+    "layer_types": ["full_attention"] * 30,
+}
+
+
+def test_llama():
+    config = ModelConfig.from_hf({**LLAMA, "rope_theta": 100000})
+    assert config == ModelConfig(
+        family="llama",
+        vocab_size=49152,
+        width=576,
+        num_layers=30,
+        num_heads=9,
+        num_kv_heads=3,
+        head_dim=64,
+        mlp_width=1536,
+        rope_theta=100000.0,
+        norm_epsilon=1e-5,
+        tied=True,
+        max_position=8192,
+    )
+    hash(config)
+
+
+def test_families_differ_as_their_papers_say():
+    qwen3, qwen2 = ModelConfig.from_hf(QWEN3), ModelConfig.from_hf(QWEN2)
+    assert (qwen3.head_dim, qwen3.qk_norm, qwen3.attention_bias) == (128, True, False)
+    assert (qwen2.head_dim, qwen2.qk_norm, qwen2.attention_bias) == (64, False, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "theta"),
+    [
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, 5e5),
+        ({"rope_theta": 5e5}, 5e5),
+        ({"rope_theta": 5e5, "rope_scaling": None}, 5e5),
+        ({"rope_theta": 1.0, "rope_parameters": {"rope_theta": 5e5}}, 5e5),
+        ({}, 1e4),
+    ],
+)
+def test_rotary_base_of_both_generations(fields, theta):
+    assert ModelConfig.from_hf({**LLAMA, **fields}).rope_theta == theta
+
+
+def test_defaults_are_those_of_transformers():
+    left_out = ("num_key_value_heads", "tie_word_embeddings", "rms_norm_eps")
+    fields = {k: v for k, v in LLAMA.items() if k not in left_out}
+    config = ModelConfig.from_hf(fields)
+    assert config.num_kv_heads == 9
+    assert not config.tied
+    assert config.norm_epsilon == 1e-6
+
+
+@pytest.mark.parametrize("fields", [LLAMA, QWEN2, QWEN3])
+def test_to_hf_is_read_back_as_the_same(fields):
+    config = ModelConfig.from_hf(fields)
+    assert ModelConfig.from_hf(json.loads(json.dumps(config.to_hf()))) == config
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"architectures": ["GPT2LMHeadModel"]},
+            r"architectures: wanted one of \['LlamaForCausalLM', 'Qwen2ForCausalLM', "
+            r"'Qwen3ForCausalLM'\], got \['GPT2LMHeadModel'\]",
+        ),
+        ({"architectures": None, "model_type": "gpt2"}, r"got 'gpt2'"),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 2.0}},
+            r"rope_scaling: only the default .* got 'linear'",
+        ),
+        (
+            {"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}},
+            r"rope_parameters: only the default .* got 'llama3'",
+        ),
+        ({"partial_rotary_factor": 0.5}, r"partial_rotary_factor: wanted 1, got 0.5"),
+        ({"hidden_act": "gelu"}, r"hidden_act: wanted 'silu', got 'gelu'"),
+        ({"attention_bias": True}, r"attention_bias: wanted false for Llama"),
+        ({"mlp_bias": True}, r"mlp_bias: wanted false for Llama"),
+        ({"use_sliding_window": True}, r"sliding-window attention is not supported"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, r"sliding-window"),
+        ({"hidden_size": None, "vocab_size": None}, r"lacks hidden_size, vocab_size"),
+        ({"num_key_value_heads": 2}, r"num_kv_heads: wanted a divisor of num_heads=9"),
+        ({"head_dim": 63}, r"head_dim: wanted an even number .*, got 63"),
+    ],
+)
+def test_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig.from_hf({**LLAMA, **fields})
+
+
+def test_unknown_family():
+    with pytest.raises(ValueError, match=r"family: wanted one of .*'qwen3'.*, got 'x'"):
+        ModelConfig("x", 8, 8, 1, 1, 1, 8, 8)
+
+
+def test_broken_json(tmp_path):
+    (tmp_path / "config.json").write_text('{"vocab_size": ')
+    with pytest.raises(ValueError, match=r"config.json: not valid JSON"):
+        ModelConfig.from_directory(tmp_path)
