@@ -319,7 +319,7 @@ def parse(values: ConfigDict | dict[str, Any]) -> Config:
     """
     if isinstance(values, ConfigDict):
         values = values.to_dict()
-    config = _build(Config, values, "")
+    config = build(Config, values)
     _check(config)
     return config
 
@@ -329,8 +329,17 @@ def to_json(config: Config) -> str:
     return json.dumps(dataclasses.asdict(config), indent=2)
 
 
-def _build(cls: type, values: dict[str, Any], prefix: str) -> Any:
-    """An instance of dataclass `cls` from a dict, with types checked."""
+def build(cls: type, values: dict[str, Any], prefix: str = "") -> Any:
+    """An instance of dataclass `cls` from a dict, with types checked.
+
+    Args:
+        cls: a dataclass whose fields are sections, plain values or tuples of them.
+        values: field -> value; a section is a dict of its own.
+        prefix: stands before field names in messages.
+
+    Raises:
+        ValueError: an unknown key or a wrong type; the message names the field.
+    """
     fields = {field.name: field for field in dataclasses.fields(cls)}
     unknown = sorted(set(values) - set(fields))
     if unknown:
@@ -345,7 +354,7 @@ def _build(cls: type, values: dict[str, Any], prefix: str) -> Any:
         if dataclasses.is_dataclass(kind):
             if not isinstance(value, dict):
                 raise ValueError(f"{path} must be a section of fields; got {value!r}")
-            parsed[name] = _build(kind, value, f"{path}.")
+            parsed[name] = build(kind, value, f"{path}.")
         else:
             parsed[name] = _convert(value, kind, path)
     return cls(**parsed)

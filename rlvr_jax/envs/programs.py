@@ -1,5 +1,7 @@
 """Verifier of procedural program synthesis: programs against (input, output) pairs."""
 
+from collections.abc import Sequence
+
 from rlvr_jax.envs.extraction import code_blocks
 from rlvr_jax.envs.sandbox import Limits, run_alone, solution_job
 from rlvr_jax.envs.verdict import Verdict, cut, unknown
@@ -78,6 +80,20 @@ def all_pairs(task: Task) -> list[tuple]:
     """The pairs of a task, the visible ones first, none twice."""
     visible = list(task.visible_tests)
     return visible + [pair for pair in task.tests if pair not in visible]
+
+
+def judge_values(task: Task, values: Sequence[int]) -> Verdict:
+    """The verdict of a program whose values are known, without running anything.
+
+    Args:
+        task: of kind "programs".
+        values: what the program returns, one per pair of `all_pairs(task)`.
+
+    Returns:
+        What `ProgramsVerifier` says about the program, word for word.
+    """
+    frames = [("loaded", 0), *(("value", value) for value in values)]
+    return _judge(task, all_pairs(task), frames, {"killed": None})
 
 
 def _parameters(task):

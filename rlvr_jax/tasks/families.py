@@ -224,22 +224,27 @@ def functions() -> tuple[Function, ...]:
     known: dict[tuple[int, ...], Function] = {}
     for family in sorted(FAMILIES, key=lambda family: family.level):
         for expression in family.expressions():
-            outputs = _outputs(expression)
-            if outputs in known or _nearly_constant(outputs):
+            function = describe(expression, family=family.name, level=family.level)
+            if function.outputs in known or _nearly_constant(function.outputs):
                 continue
-            digest = hashlib.sha256(repr(outputs).encode()).hexdigest()
-            known[outputs] = Function(
-                family.name, family.level, expression, outputs, digest
-            )
+            known[function.outputs] = function
     return tuple(known.values())
+
+
+def describe(expression: str, *, family: str = "", level: int = 0) -> Function:
+    """What an expression of this package's own making does on `DOMAIN`.
+
+    It is evaluated in this process: never pass what a model wrote.
+
+    Raises:
+        ArithmeticError: the expression fails somewhere on `DOMAIN`, as `x//0` does.
+    """
+    function = eval(f"lambda x: {expression}")
+    outputs = tuple(map(function, DOMAIN))
+    digest = hashlib.sha256(repr(outputs).encode()).hexdigest()
+    return Function(family, level, expression, outputs, digest)
 
 
 def _nearly_constant(outputs: tuple[int, ...]) -> bool:
     values = [outputs[x - DOMAIN.start] for x in CENTRE]
     return 4 * max(map(values.count, values)) >= 3 * len(values)
-
-
-def _outputs(expression: str) -> tuple[int, ...]:
-    # The expressions are this module's own, so evaluating them here is safe.
-    function = eval(f"lambda x: {expression}")
-    return tuple(map(function, DOMAIN))

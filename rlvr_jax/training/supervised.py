@@ -1,0 +1,194 @@
+"""The supervised warm start: cross-entropy on demonstrations, with the RL machinery.
+
+An imitated answer is a node with advantage 1 under the `reinforce` surrogate: its loss
+is then weight x -log p of each token, which is cross-entropy.
+"""
+
+import concurrent.futures
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rlvr_jax import models
+from rlvr_jax.config import ObjectiveSection, OptimizerSection
+from rlvr_jax.packing import TrainBatch, micro_batches, pack
+from rlvr_jax.tasks import Tokenizer, synthesize
+from rlvr_jax.training.demonstrations import demonstrate, fill_tree, shares
+from rlvr_jax.training.step import TrainState, TrainStep
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapeSection:
+    """Sizes of the new model.
+
+    Attributes:
+        family: a family of `models.ModelConfig`.
+        width, layers, heads, mlp_width: as there; head size is width / heads.
+        max_position: longest context, tokens.
+    """
+
+    family: str = "llama"
+    width: int = 128
+    layers: int = 4
+    heads: int = 4
+    mlp_width: int = 256
+    max_position: int = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class DemonstrationsSection:
+    """What is imitated.
+
+    Attributes:
+        levels: shares of the difficulty levels of `tasks.synthesize`.
+        mistake_share: how much of the weight of first answers goes to mistakes, in
+            [0, 1): an error of the base model that training can take away.
+        second_share: probability of a second mistake.
+        prompt_tokens, response_tokens, feedback_tokens: capacities.
+    """
+
+    levels: tuple[float, ...] = (1.0, 2.0, 2.0)
+    mistake_share: float = 0.3
+    second_share: float = 0.3
+    prompt_tokens: int = 64
+    response_tokens: int = 32
+    feedback_tokens: int = 48
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainConfig:
+    """One warm start; the result is a function of this (and of the platform's sums).
+
+    Attributes:
+        seed: of weights, tasks and mistakes.
+        steps: updates.
+        prompts: demonstrations per update.
+        rows: packed rows of a micro-batch.
+        row_length, target_length: tokens and targets of a row.
+    """
+
+    seed: int = 0
+    steps: int = 1000
+    prompts: int = 20
+    rows: int = 3
+    row_length: int = 256
+    target_length: int = 128
+    shape: ShapeSection = ShapeSection()
+    demonstrations: DemonstrationsSection = DemonstrationsSection()
+    optimizer: OptimizerSection = OptimizerSection()
+
+
+def pretrain(
+    config: PretrainConfig,
+    tokenizer: Tokenizer,
+    *,
+    report: Callable[[int, dict[str, float]], None] | None = None,
+) -> tuple[models.Decoder, dict]:
+    """Trains a new model on demonstrations.
+
+    Args:
+        config: sizes and data.
+        tokenizer: gives the vocabulary.
+        report: called after each step with its number and metrics: `loss` in nats per
+            imitated token, `tokens/s` of packed rows, `time` in seconds.
+
+    Returns:
+        (model, params), float32.
+    """
+    model, params = new_model(config, tokenizer.vocab_size)
+    train = TrainStep(
+        model,
+        objective=ObjectiveSection(surrogate="reinforce"),
+        optimizer=config.optimizer,
+        num_steps=config.steps,
+        head_chunk=config.target_length,
+    )
+    state = train.init(params)
+    begin = time.perf_counter()
+    for step, batch in enumerate(_batches(config, tokenizer)):
+        parts = list(micro_batches(batch, config.rows))
+        gradients, sums = train.gradients(state.params, parts, 1.0)
+        state, metrics = train.update(state, gradients)
+        state = train.advance(state)
+        if report is not None:
+            now = time.perf_counter()
+            report(
+                step,
+                {
+                    "loss": float(sums["loss"]),
+                    "grad/norm": float(metrics["grad/norm"]),
+                    "tokens": float(sum((p.positions > 0).sum() for p in parts)),
+                    "time": now - begin,
+                },
+            )
+    return model, state.params
+
+
+def new_model(config: PretrainConfig, vocab_size: int) -> tuple[models.Decoder, dict]:
+    """A decoder of the configured sizes with random weights."""
+    shape = config.shape
+    model_config = models.ModelConfig(
+        family=shape.family,
+        vocab_size=vocab_size,
+        width=shape.width,
+        num_layers=shape.layers,
+        num_heads=shape.heads,
+        num_kv_heads=shape.heads,
+        head_dim=shape.width // shape.heads,
+        mlp_width=shape.mlp_width,
+        tied=True,
+        qk_norm=models.config.FAMILIES[shape.family].qk_norm,
+        max_position=shape.max_position,
+        initializer_range=0.02,
+    )
+    _, params = models.init(model_config, jax.random.key(config.seed))
+    return models.Decoder(model_config, dtype=jnp.float32, remat=False), params
+
+
+def batch_of(config: PretrainConfig, tokenizer: Tokenizer, step: int) -> TrainBatch:
+    """The packed demonstrations of one step."""
+    section = config.demonstrations
+    tasks = synthesize(
+        seed=config.seed,
+        start=step * config.prompts,
+        count=config.prompts,
+        split="train",
+        levels=section.levels,
+    )
+    tree = fill_tree(
+        [
+            demonstrate(task, seed=config.seed, second_share=section.second_share)
+            for task in tasks
+        ],
+        tokenizer,
+        prompt_length=section.prompt_tokens,
+        response_length=section.response_tokens,
+        feedback_length=section.feedback_tokens,
+    )
+    parts = shares(tree, mistake_share=section.mistake_share)
+    imitated = parts > 0
+    # An average over imitated tokens in which a token counts by its node's part.
+    weights = parts / (parts * tree.response_lengths).sum()
+    return pack(
+        tree,
+        advantages=imitated.astype(np.float32),
+        weights=weights,
+        train_mask=imitated,
+        row_length=config.row_length,
+        target_length=config.target_length,
+    )
+
+
+def _batches(config: PretrainConfig, tokenizer: Tokenizer) -> Iterator[TrainBatch]:
+    """The batches of all steps, each made while the one before is trained."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
+        waiting = thread.submit(batch_of, config, tokenizer, 0)
+        for step in range(config.steps):
+            batch = waiting.result()
+            if step + 1 < config.steps:
+                waiting = thread.submit(batch_of, config, tokenizer, step + 1)
+            yield batch
