@@ -218,7 +218,7 @@ class Sampler:
             parents,
             branches,
             old,
-            length=self.buckets.context_length(longest),
+            self.buckets.context_length(longest),
         )
         return cache, lengths
 

@@ -155,5 +155,5 @@ class _Dummies:
             none,
             none,
             none,
-            length=next_length,
+            next_length,
         )

@@ -171,7 +171,9 @@ def _change_constant(rng: random.Random, expression: str) -> str:
     old = match.group()
     value = int(old) + rng.choice((-3, -2, -1, -1, 1, 1, 2, 3))
     signed = old[0] in "+-" and match.start() > 0
-    new = f"{value:+d}" if signed and expression[match.start() - 1] != "," else f"{value}"
+    new = (
+        f"{value:+d}" if signed and expression[match.start() - 1] != "," else f"{value}"
+    )
     if signed and value == 0:
         new = ""
     return expression[: match.start()] + new + expression[match.end() :]

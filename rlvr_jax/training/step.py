@@ -75,9 +75,14 @@ class TrainStep:
         self.score = jax.jit(lambda *arguments: self._log_probs(*arguments)[0])
 
     def init(self, params: Params) -> TrainState:
-        """The state of step 0; takes over `params`."""
+        """The state of step 0; takes over `params`.
+
+        Everything is committed to its device, as a restored checkpoint is: arrays that
+        are free to move would count as other arguments and compile an update anew.
+        """
         opt_state = jax.jit(self._optimizer.init)(params)
-        return TrainState(params, opt_state, jnp.zeros((), jnp.int32))
+        state = TrainState(params, opt_state, jnp.zeros((), jnp.int32))
+        return jax.tree.map(lambda x: jax.device_put(x, x.sharding), state)
 
     def gradients(
         self, params: Params, rows: Iterable[TrainBatch], temperature: float

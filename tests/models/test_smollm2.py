@@ -1,7 +1,7 @@
 """The real SmolLM2-135M-Instruct against numbers made with transformers and torch.
 
-    bash launch/fetch_smollm2.sh DIR
-    SMOLLM2=DIR python -m pytest -m slow tests/models/test_smollm2.py
+bash launch/fetch_smollm2.sh DIR
+SMOLLM2=DIR python -m pytest -m slow tests/models/test_smollm2.py
 """
 
 import json

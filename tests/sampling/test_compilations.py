@@ -22,7 +22,10 @@ def compilations():
     jax.monitoring.clear_event_listeners()
 
 
-def test_the_warm_up_compiles_what_it_declares_and_sampling_nothing(compilations):
+@pytest.mark.parametrize("committed", [False, True])
+def test_the_warm_up_compiles_what_it_declares_and_sampling_nothing(
+    compilations, committed
+):
     config = models.ModelConfig(
         family="llama",
         vocab_size=20,
@@ -35,8 +38,12 @@ def test_the_warm_up_compiles_what_it_declares_and_sampling_nothing(compilations
         tied=True,
     )
     model, params = models.init(config, jax.random.key(0))
+    if committed:  # as weights are that were read from a file or a checkpoint
+        params = jax.device_put(params, jax.devices()[0])
     sampler = sampling.Sampler(model, buckets=BUCKETS)
     key, other = jax.random.key(1), jax.random.key(2)
+    # Functions without a model in them are shared by all samplers of a process.
+    jax.clear_caches()
     compilations.clear()
     declared = list(
         sampling.warm_up(sampler, params, num_samples=(3, 1), max_new_tokens=6, turns=2)
@@ -53,7 +60,7 @@ def test_the_warm_up_compiles_what_it_declares_and_sampling_nothing(compilations
         settings = {"stop_ids": stop_ids, "temperature": temperature, "top_p": 0.9}
         first = sampler.generate(
             params,
-            [[1] * (3 * m + 2) for m in range(count)],
+            [[1] * (4 * m + 2) for m in range(count)],
             context_ids=range(count),
             num_samples=3,
             max_new_tokens=limit,
