@@ -236,12 +236,15 @@ def _split(
         ):
             piece = _Piece(prompt, size=int(tree.prompt_lengths[prompt]))
             if not _add(piece, path, lengths, closing, row_length, target_length):
-                needed = piece.size + lengths[path].sum() + closing[path[:-1]].sum() - 1
+                needed = (
+                    piece.size + (lengths[path] - 1).sum() + closing[path[:-1]].sum()
+                )
                 raise ValueError(
                     f"row_length must hold the longest path and target_length the"
                     f" longest response; got {row_length} and {target_length} for a"
                     f" path of {needed} tokens that ends in a response of"
-                    f" {lengths[slot]}: raise packing.row_length"
+                    f" {lengths[slot]}: raise update.row_length or"
+                    " update.target_length"
                 )
             pieces.append(piece)
     return pieces
