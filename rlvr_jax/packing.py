@@ -185,7 +185,11 @@ def micro_batches(batch: TrainBatch, rows: int) -> Iterator[TrainBatch]:
 def count_tokens(batch: TrainBatch) -> int:
     """Tokens in the rows that are not padding."""
     own_index = np.arange(batch.tokens.shape[1])
-    return int(((batch.positions > 0) | (batch.last_reader > own_index)).sum())
+    real = (batch.positions > 0) | (batch.last_reader > own_index)
+    # A prompt of one token that no other token reads shows as a source alone.
+    rows, targets = np.nonzero(batch.loss_mask)
+    real[rows, batch.source[rows, targets]] = True
+    return int(real.sum())
 
 
 def count_path_tokens(tree: RolloutTree, train_mask: np.ndarray) -> int:

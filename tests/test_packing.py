@@ -193,3 +193,21 @@ def test_path_tokens(seed):
         for node in paths.trained(tree.node_mask)
     )
     assert packing.count_path_tokens(tree, tree.node_mask) == expected
+
+
+def test_the_shortest_row_counts():
+    tree = paths.random_tree(0, branching=(1,), num_prompts=1)
+    tree.prompt_lengths[:] = tree.response_lengths[:] = 1
+    tree.prompt_tokens[:], tree.response_tokens[:] = 5, 6
+    tree.behavior_log_probs[:] = -1.0
+    every = np.ones((1, 1), bool)
+    batch = packing.pack(
+        tree,
+        advantages=np.ones((1, 1)),
+        weights=np.ones((1, 1)),
+        train_mask=every,
+        row_length=3,
+        target_length=2,
+    )
+    assert batch.tokens.tolist() == [[5, 0, 0]]
+    assert packing.count_tokens(batch) == 1
