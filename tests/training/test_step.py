@@ -1,0 +1,338 @@
+"""The train step against one path per row, and against other micro-batches."""
+
+import dataclasses
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rlvr_jax import models, packing
+from rlvr_jax.config import ObjectiveSection, OptimizerSection
+from rlvr_jax.objective import token_weights
+from rlvr_jax.training.step import TrainStep
+from tests.packing import paths
+
+TEMPERATURE = 0.7
+SHORT, LONG = (28, 12), (180, 100)  # (tokens, targets) of a row
+CLIP = ObjectiveSection()
+FULL = ObjectiveSection(
+    old_log_probs="recompute", kl_coefficient=0.2, dual_clip=1.5, clip_high=0.28
+)
+CONFIG = models.ModelConfig(
+    family="qwen3",
+    vocab_size=paths.VOCABULARY,
+    width=8,
+    num_layers=2,
+    num_heads=2,
+    num_kv_heads=1,
+    head_dim=4,
+    mlp_width=12,
+    tied=True,
+    qk_norm=True,
+    initializer_range=0.5,
+)
+
+
+@functools.cache
+def policy(seed=0):
+    return models.init(CONFIG, jax.random.key(seed))
+
+
+@functools.cache
+def make_step(objective=CLIP, **optimizer):
+    section = OptimizerSection(**{"learning_rate": 0.1, **optimizer})
+    return TrainStep(
+        policy()[0], objective=objective, optimizer=section, num_steps=10, head_chunk=5
+    )
+
+
+def copied(params):
+    return jax.tree.map(jnp.copy, params)
+
+
+def assert_close(actual, expected, tolerance=2e-5):
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=tolerance),
+        actual,
+        expected,
+    )
+
+
+def pack(tree, train_mask, advantages, weights, shape):
+    return packing.pack(
+        tree,
+        advantages=advantages,
+        weights=weights,
+        train_mask=train_mask,
+        row_length=shape[0],
+        target_length=shape[1],
+    )
+
+
+def gradients(step, params, batch, rows):
+    parts = packing.micro_batches(batch, rows)
+    return step.gradients(params, parts, TEMPERATURE)
+
+
+# --- one path per row, in plain causal rows -------------------------------------------
+
+
+def path_rows(tree, train_mask, advantages, weights):
+    """Arrays [32, 40] of whole paths; `mask` is True at what is predicted."""
+    shape = (32, 40)
+    rows = {
+        "tokens": np.zeros(shape, np.int32),
+        "mask": np.zeros(shape, bool),
+        "advantages": np.zeros(shape, np.float32),
+        "weights": np.zeros(shape, np.float32),
+        "names": np.zeros(shape, np.float32),
+    }
+    for row, node in enumerate(paths.trained(train_mask)):
+        before, answer = paths.history(tree, *node), paths.response(tree, *node)
+        ids = [token for _, token in [*before, *answer]]
+        here = (row, slice(len(before), len(ids)))
+        rows["tokens"][row, : len(ids)] = ids
+        rows["mask"][here] = True
+        rows["advantages"][here] = advantages[node]
+        rows["weights"][here] = weights[node]
+        rows["names"][here] = tree.behavior_log_probs[node][: len(answer)]
+    return rows
+
+
+def path_log_probs(params, rows):
+    """log-prob of each token of the rows after those before it, [32, 40]."""
+    tokens = jnp.asarray(rows["tokens"])
+    table = jax.nn.log_softmax(models.logits(policy()[0], params, tokens) / TEMPERATURE)
+    picked = jnp.take_along_axis(table[:, :-1], tokens[:, 1:, None], axis=-1)[..., 0]
+    return jnp.pad(picked, ((0, 0), (1, 0)))
+
+
+@jax.jit
+def path_loss(params, rows, old, ref):
+    """The formula of the full objective, written out."""
+    live = path_log_probs(params, rows)
+    ratio, advantages = jnp.exp(live - old), rows["advantages"]
+    gain = jnp.minimum(ratio * advantages, jnp.clip(ratio, 0.8, 1.28) * advantages)
+    gain = jnp.where(advantages < 0, jnp.maximum(gain, 1.5 * advantages), gain)
+    divergence = jnp.exp(ref - live) - (ref - live) - 1.0
+    loss = rows["weights"] * (0.2 * divergence - gain)
+    return jnp.where(rows["mask"], loss, 0.0).sum()
+
+
+@pytest.mark.parametrize(("shape", "rows"), [(SHORT, 3), (LONG, 1)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_packed_rows_equal_one_path_per_row(seed, shape, rows):
+    tree = paths.random_tree(seed, num_prompts=3)
+    credit = paths.random_credit(tree, seed)
+    batch = pack(tree, tree.node_mask, *credit, shape)
+    assert (batch.num_rows > 3) == (shape == SHORT)
+    one_path = path_rows(tree, tree.node_mask, *credit)
+    step = make_step(FULL)
+    (_, params), (_, old), (_, ref) = policy(0), policy(1), policy(2)
+    # Three policies close to each other: some ratios are clipped, some are not.
+    old, ref = (
+        jax.tree.map(lambda a, b: a + 0.1 * (b - a), params, other)
+        for other in (old, ref)
+    )
+
+    def scored(params):
+        parts = packing.micro_batches(batch, rows)
+        scores = [step.score(params, part, TEMPERATURE) for part in parts]
+        return np.concatenate(scores)[: batch.num_rows]
+
+    expected = [np.asarray(path_log_probs(p, one_path)) for p in (params, old, ref)]
+    for one, other in zip(
+        [scored(p) for p in (params, old, ref)], expected, strict=True
+    ):
+        by_name = dict(
+            zip(
+                batch.behavior_log_probs[batch.loss_mask],
+                one[batch.loss_mask],
+                strict=True,
+            )
+        )
+        mask = one_path["mask"]
+        got = [by_name[name] for name in one_path["names"][mask]]
+        np.testing.assert_allclose(got, other[mask], atol=2e-5)
+    batch = dataclasses.replace(
+        batch, old_log_probs=scored(old), ref_log_probs=scored(ref)
+    )
+    got, sums = gradients(step, params, batch, rows)
+    loss, slope = jax.value_and_grad(path_loss)(params, one_path, *expected[1:])
+    np.testing.assert_allclose(sums["loss"], loss, rtol=1e-4)
+    assert sums["tokens"] == one_path["mask"].sum()
+    assert 0 < sums["clip_low"] + sums["clip_high"] < sums["tokens"]
+    assert_close(got, slope)
+
+
+def test_nodes_without_a_signal_leave_the_gradient_as_it_is():
+    tree = paths.random_tree(4, num_prompts=3)
+    advantages, weights = paths.random_credit(tree, 4)
+    silent = np.random.default_rng(4).random(advantages.shape) < 0.5
+    advantages[silent & tree.node_mask] = 0.0
+    params = policy()[1]
+    results = []
+    for train_mask in (tree.node_mask, tree.node_mask & ~silent):
+        batch = pack(tree, train_mask, advantages, weights, LONG)
+        results.append(gradients(make_step(), params, batch, 1))
+    assert results[1][1]["tokens"] < results[0][1]["tokens"]
+    assert_close(results[1][0], results[0][0], 1e-6)
+    assert any(leaf.any() for leaf in jax.tree.leaves(results[1][0]))
+
+
+# --- micro-batches --------------------------------------------------------------------
+
+
+@functools.cache
+def eight_responses():
+    """Eight responses to one prompt, too long for two of them to share a row."""
+    tree = paths.random_tree(0, branching=(8,), num_prompts=1)
+    rng = np.random.default_rng(0)
+    tree.node_mask[:] = tree.context_mask[:] = True
+    tree.response_lengths[:] = [3, 5, 4, 3, 5, 3, 4, 5]
+    tree.response_tokens[:] = rng.integers(0, paths.VOCABULARY, (1, 8, 5))
+    tree.behavior_log_probs[:] = -rng.random((1, 8, 5))
+    return tree, rng.normal(size=(1, 8)).astype(np.float32)
+
+
+def eight_rows(reduction="token", shape=(10, 5)):
+    tree, advantages = eight_responses()
+    weights = token_weights(
+        reduction,
+        tree.response_lengths,
+        tree.node_mask,
+        np.zeros(8, int),
+        max_length=7,
+    )
+    return pack(tree, tree.node_mask, advantages, weights, shape)
+
+
+def test_micro_batches_give_the_same_gradient():
+    params, step, seen = policy()[1], make_step(), []
+    for reduction in ("token", "response", "constant", "group"):
+        batch = eight_rows(reduction)
+        assert batch.num_rows == 8
+        whole, sums = gradients(step, params, batch, 8)
+        for rows in (4, 1, 3):
+            parts, more = gradients(step, params, batch, rows)
+            assert_close(parts, whole, 1e-7)
+            assert_close(more, sums, 1e-7)
+        seen.append(np.concatenate([x.ravel() for x in jax.tree.leaves(whole)]))
+    token, response, constant, group = seen
+    np.testing.assert_allclose(response, group, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(constant, token * 32 / 56, rtol=1e-4, atol=1e-6)
+    assert np.abs(token - response).max() > 1e-3
+
+
+@pytest.mark.parametrize("rows", [4, 8])
+def test_padding_weighs_nothing(rows):
+    batch = packing.empty_batch(rows, row_length=10, target_length=5)
+    slopes, sums = make_step().gradients(policy()[1], [batch], TEMPERATURE)
+    assert all(not leaf.any() for leaf in jax.tree.leaves(slopes))
+    assert all(value == 0 for value in sums.values())
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf])
+def test_junk_in_masked_targets_changes_nothing(junk):
+    params, step = policy()[1], make_step()
+    batch = eight_rows()
+    hidden = ~batch.loss_mask
+    assert hidden.any()
+    changes = {"source": paths.JUNK, "target": paths.JUNK, "response_id": paths.JUNK}
+    for name in ("advantages", "weights", "behavior_log_probs", "old_log_probs"):
+        changes[name] = junk
+    changes["ref_log_probs"] = junk
+    dirty = dataclasses.replace(
+        batch,
+        **{
+            name: np.where(hidden, value, getattr(batch, name)).astype(
+                getattr(batch, name).dtype
+            )
+            for name, value in changes.items()
+        },
+    )
+    clean = gradients(step, params, batch, 8)
+    jax.tree.map(
+        np.testing.assert_array_equal, gradients(step, params, dirty, 8), clean
+    )
+
+
+def test_no_rows_give_a_zero_gradient():
+    slopes, sums = make_step().gradients(policy()[1], [], TEMPERATURE)
+    assert all(not leaf.any() for leaf in jax.tree.leaves(slopes))
+    assert sums == {}
+
+
+def test_a_live_old_policy_is_reinforce():
+    params, batch = policy()[1], eight_rows()
+    clipped, sums = gradients(make_step(), params, batch, 8)
+    reinforce = make_step(ObjectiveSection(surrogate="reinforce"))
+    plain, _ = gradients(reinforce, params, batch, 8)
+    assert sums["clip_low"] == sums["clip_high"] == 0
+    assert_close(clipped, plain, 1e-6)
+    signal = (batch.weights * batch.advantages).sum()
+    np.testing.assert_allclose(sums["policy"], -signal, rtol=1e-5)
+
+
+def test_the_temperature_is_read():
+    params, step = policy()[1], make_step()
+    batch = eight_rows()
+    mask = batch.loss_mask
+    cold = np.asarray(step.score(params, batch, 0.5))[mask]
+    warm = np.asarray(step.score(params, batch, 1.0))[mask]
+    assert np.abs(cold - warm).max() > 0.1
+    flat = np.asarray(step.score(params, batch, 1e6))[mask]
+    np.testing.assert_allclose(flat, -np.log(paths.VOCABULARY), atol=1e-4)
+
+
+# --- the update -----------------------------------------------------------------------
+
+
+def test_an_update_keeps_the_step_and_advance_keeps_the_rest():
+    step = make_step(warmup_steps=4)
+    slopes, _ = gradients(step, policy()[1], eight_rows(), 8)
+    norm = np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(slopes)))
+    state = step.init(copied(policy()[1]))
+    rates = []
+    for _ in range(3):
+        state, metrics = step.update(state, slopes)
+        state, again = step.update(state, slopes)
+        np.testing.assert_allclose(metrics["grad/norm"], norm, rtol=1e-5)
+        assert metrics["optim/lr"] == again["optim/lr"]
+        rates.append(float(metrics["optim/lr"]))
+        before = jax.tree.map(np.asarray, (state.params, state.opt_state))
+        state = step.advance(state)
+        after = (state.params, state.opt_state)
+        jax.tree.map(np.testing.assert_array_equal, after, before)
+    assert int(state.step) == 3
+    np.testing.assert_allclose(rates, [0.025, 0.05, 0.075], rtol=1e-6)
+
+
+def test_a_zero_learning_rate_changes_no_weight():
+    step = make_step(learning_rate=0.0, weight_decay=0.1)
+    params = policy()[1]
+    slopes, _ = gradients(step, params, eight_rows(), 8)
+    state, _ = step.update(step.init(copied(params)), slopes)
+    jax.tree.map(np.testing.assert_array_equal, state.params, params)
+
+
+def test_an_update_follows_the_gradient():
+    step, params, batch = make_step(learning_rate=1e-3), policy()[1], eight_rows()
+    state = step.init(copied(params))
+    losses = []
+    for _ in range(3):
+        slopes, sums = step.gradients(state.params, [batch], TEMPERATURE)
+        # With a live old policy the loss is constant; its gradient is not.
+        log_probs = np.asarray(step.score(state.params, batch, TEMPERATURE))
+        gain = batch.weights * batch.advantages * log_probs
+        losses.append(-gain[batch.loss_mask].sum())
+        np.testing.assert_allclose(
+            sums["gap"],
+            np.abs(log_probs - batch.behavior_log_probs)[batch.loss_mask].sum(),
+            rtol=1e-5,
+        )
+        state, _ = step.update(state, slopes)
+    assert all(b < a for a, b in itertools.pairwise(losses))
