@@ -16,13 +16,13 @@ from rlvr_jax.training.step import TrainStep
 from tests.packing import paths
 
 TEMPERATURE = 0.7
-SHORT, LONG = (28, 12), (180, 100)  # (tokens, targets) of a row
+SHORT, LONG = (28, 12), (120, 70)  # (tokens, targets) of a row
 CLIP = ObjectiveSection()
 FULL = ObjectiveSection(
     old_log_probs="recompute", kl_coefficient=0.2, dual_clip=1.5, clip_high=0.28
 )
 CONFIG = models.ModelConfig(
-    family="qwen3",
+    family="llama",
     vocab_size=paths.VOCABULARY,
     width=8,
     num_layers=2,
@@ -31,14 +31,14 @@ CONFIG = models.ModelConfig(
     head_dim=4,
     mlp_width=12,
     tied=True,
-    qk_norm=True,
     initializer_range=0.5,
 )
 
 
 @functools.cache
 def policy(seed=0):
-    return models.init(CONFIG, jax.random.key(seed))
+    model, params = models.init(CONFIG, jax.random.key(seed))
+    return model.clone(remat=False), params  # compiles in half of the time
 
 
 @functools.cache
@@ -169,15 +169,18 @@ def test_packed_rows_equal_one_path_per_row(seed, shape, rows):
 
 
 def test_nodes_without_a_signal_leave_the_gradient_as_it_is():
-    tree = paths.random_tree(4, num_prompts=3)
+    tree = paths.random_tree(4, num_prompts=2)
     advantages, weights = paths.random_credit(tree, 4)
     silent = np.random.default_rng(4).random(advantages.shape) < 0.5
     advantages[silent & tree.node_mask] = 0.0
-    params = policy()[1]
-    results = []
+    params, step, results = policy()[1], make_step(FULL), []
     for train_mask in (tree.node_mask, tree.node_mask & ~silent):
         batch = pack(tree, train_mask, advantages, weights, LONG)
-        results.append(gradients(make_step(), params, batch, 1))
+        assert batch.num_rows == 1
+        # Ratio 1 and no distance to the reference: advantages alone speak.
+        live = np.asarray(step.score(params, batch, TEMPERATURE))
+        batch = dataclasses.replace(batch, old_log_probs=live, ref_log_probs=live)
+        results.append(gradients(step, params, batch, 1))
     assert results[1][1]["tokens"] < results[0][1]["tokens"]
     assert_close(results[1][0], results[0][0], 1e-6)
     assert any(leaf.any() for leaf in jax.tree.leaves(results[1][0]))
@@ -216,7 +219,7 @@ def test_micro_batches_give_the_same_gradient():
         batch = eight_rows(reduction)
         assert batch.num_rows == 8
         whole, sums = gradients(step, params, batch, 8)
-        for rows in (4, 1, 3):
+        for rows in (4, 1):
             parts, more = gradients(step, params, batch, rows)
             assert_close(parts, whole, 1e-7)
             assert_close(more, sums, 1e-7)
@@ -227,9 +230,15 @@ def test_micro_batches_give_the_same_gradient():
     assert np.abs(token - response).max() > 1e-3
 
 
-@pytest.mark.parametrize("rows", [4, 8])
-def test_padding_weighs_nothing(rows):
-    batch = packing.empty_batch(rows, row_length=10, target_length=5)
+def test_rows_of_padding_change_nothing():
+    params, step = policy()[1], make_step()
+    batch = jax.tree.map(lambda array: array[:5], eight_rows())
+    padded = gradients(step, params, batch, 8)
+    assert_close(padded, gradients(step, params, batch, 1), 1e-7)
+
+
+def test_padding_alone_weighs_nothing():
+    batch = packing.empty_batch(8, row_length=10, target_length=5)
     slopes, sums = make_step().gradients(policy()[1], [batch], TEMPERATURE)
     assert all(not leaf.any() for leaf in jax.tree.leaves(slopes))
     assert all(value == 0 for value in sums.values())
@@ -278,32 +287,37 @@ def test_a_live_old_policy_is_reinforce():
 
 
 def test_the_temperature_is_read():
-    params, step = policy()[1], make_step()
-    batch = eight_rows()
+    tree = paths.random_tree(4, num_prompts=2)
+    batch = pack(tree, tree.node_mask, *paths.random_credit(tree, 4), LONG)
+    cold, warm, flat = (
+        np.asarray(make_step(FULL).score(policy()[1], batch, temperature))
+        for temperature in (0.5, 1.0, 1e6)
+    )
     mask = batch.loss_mask
-    cold = np.asarray(step.score(params, batch, 0.5))[mask]
-    warm = np.asarray(step.score(params, batch, 1.0))[mask]
-    assert np.abs(cold - warm).max() > 0.1
-    flat = np.asarray(step.score(params, batch, 1e6))[mask]
-    np.testing.assert_allclose(flat, -np.log(paths.VOCABULARY), atol=1e-4)
+    assert np.abs(cold - warm)[mask].max() > 0.1
+    np.testing.assert_allclose(flat[mask], -np.log(paths.VOCABULARY), atol=1e-4)
 
 
 # --- the update -----------------------------------------------------------------------
 
 
+@functools.cache
+def slopes():
+    return gradients(make_step(), policy()[1], eight_rows(), 8)[0]
+
+
 def test_an_update_keeps_the_step_and_advance_keeps_the_rest():
     step = make_step(warmup_steps=4)
-    slopes, _ = gradients(step, policy()[1], eight_rows(), 8)
-    norm = np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(slopes)))
+    norm = np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(slopes())))
     state = step.init(copied(policy()[1]))
     rates = []
     for _ in range(3):
-        state, metrics = step.update(state, slopes)
-        state, again = step.update(state, slopes)
+        state, metrics = step.update(state, slopes())
+        state, again = step.update(state, slopes())
         np.testing.assert_allclose(metrics["grad/norm"], norm, rtol=1e-5)
         assert metrics["optim/lr"] == again["optim/lr"]
         rates.append(float(metrics["optim/lr"]))
-        before = jax.tree.map(np.asarray, (state.params, state.opt_state))
+        before = jax.tree.map(np.array, (state.params, state.opt_state))
         state = step.advance(state)
         after = (state.params, state.opt_state)
         jax.tree.map(np.testing.assert_array_equal, after, before)
@@ -313,26 +327,19 @@ def test_an_update_keeps_the_step_and_advance_keeps_the_rest():
 
 def test_a_zero_learning_rate_changes_no_weight():
     step = make_step(learning_rate=0.0, weight_decay=0.1)
-    params = policy()[1]
-    slopes, _ = gradients(step, params, eight_rows(), 8)
-    state, _ = step.update(step.init(copied(params)), slopes)
-    jax.tree.map(np.testing.assert_array_equal, state.params, params)
+    state, _ = step.update(step.init(copied(policy()[1])), slopes())
+    jax.tree.map(np.testing.assert_array_equal, state.params, policy()[1])
 
 
-def test_an_update_follows_the_gradient():
-    step, params, batch = make_step(learning_rate=1e-3), policy()[1], eight_rows()
-    state = step.init(copied(params))
-    losses = []
-    for _ in range(3):
-        slopes, sums = step.gradients(state.params, [batch], TEMPERATURE)
-        # With a live old policy the loss is constant; its gradient is not.
-        log_probs = np.asarray(step.score(state.params, batch, TEMPERATURE))
-        gain = batch.weights * batch.advantages * log_probs
-        losses.append(-gain[batch.loss_mask].sum())
-        np.testing.assert_allclose(
-            sums["gap"],
-            np.abs(log_probs - batch.behavior_log_probs)[batch.loss_mask].sum(),
-            rtol=1e-5,
-        )
-        state, _ = step.update(state, slopes)
-    assert all(b < a for a, b in itertools.pairwise(losses))
+def test_updates_raise_what_has_an_advantage():
+    ones = np.where(eight_rows().loss_mask, 1.0, 0.0).astype(np.float32)
+    batch = dataclasses.replace(
+        eight_rows(), advantages=ones, behavior_log_probs=0 * ones
+    )
+    step, surprise = make_step(), []
+    state = step.init(copied(policy()[1]))
+    for _ in range(4):
+        slope, sums = gradients(step, state.params, batch, 8)
+        surprise.append(float(sums["gap"]))  # sum of -logp
+        state, _ = step.update(state, slope)
+    assert all(b < a for a, b in itertools.pairwise(surprise))
