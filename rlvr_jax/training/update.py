@@ -42,11 +42,17 @@ def update(
     totals: dict[str, float] = {}
     metrics = {"groups/zero_signal": _zero_signal(assigned, config, tree)}
     num_packed = num_path = 0
-    for index, prompts in enumerate(_minibatches(tree.num_prompts, config, key)):
+    # All are scored before the first update: the ratio starts from the policy that
+    # sampled, and weights that an update consumed are gone.
+    batches = []
+    for prompts in _minibatches(tree.num_prompts, config, key):
         batch, train_mask = _pack(tree, assigned, prompts, config)
-        if not batch.num_rows:
-            continue
-        batch = _scored(train_step, state.params, batch, reference, config)
+        if batch.num_rows:
+            batch = _scored(train_step, state.params, batch, reference, config)
+            batches.append(batch)
+            num_packed += packing.count_tokens(batch)
+            num_path += packing.count_path_tokens(tree, train_mask)
+    for index, batch in enumerate(batches):
         rows = packing.micro_batches(batch, config.update.rows)
         gradients, sums = train_step.gradients(
             state.params, rows, config.rollout.temperature
@@ -59,8 +65,6 @@ def update(
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + value
         metrics |= {name: float(value) for name, value in measured.items()}
-        num_packed += packing.count_tokens(batch)
-        num_path += packing.count_path_tokens(tree, train_mask)
     metrics |= _loss_metrics(totals)
     metrics["tokens/trained"] = totals.get("tokens", 0.0)
     metrics["tokens/saved_by_packing"] = (
