@@ -65,7 +65,7 @@ def update(
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + value
         metrics |= {name: float(value) for name, value in measured.items()}
-    metrics |= _loss_metrics(totals)
+    metrics |= _loss_metrics(totals, len(batches))
     metrics["tokens/trained"] = totals.get("tokens", 0.0)
     metrics["tokens/saved_by_packing"] = (
         1.0 - num_packed / num_path if num_path else 0.0
@@ -149,13 +149,13 @@ def _zero_signal(assigned: credit.Credit, config: Config, tree: RolloutTree) -> 
     return silent / max(present, 1)
 
 
-def _loss_metrics(totals: dict[str, float]) -> dict[str, float]:
-    """Means per trained token, over all updates of the step."""
+def _loss_metrics(totals: dict[str, float], num_updates: int) -> dict[str, float]:
+    """Means over all updates of the step: the loss per update, the rest per token."""
     if not totals:
         return {}
     tokens = max(totals["tokens"], 1.0)
     metrics = {
-        "loss/policy": totals["policy"],
+        "loss/policy": totals["policy"] / num_updates,
         "policy/clip_low": totals["clip_low"] / tokens,
         "policy/clip_high": totals["clip_high"] / tokens,
     }
