@@ -37,7 +37,15 @@ def update(
 
     Returns:
         (state with its step counted, credit on the host, metrics).
+
+    Raises:
+        ValueError: a KL term without `reference`.
     """
+    if config.objective.kl_coefficient and reference is None:
+        raise ValueError(
+            f"reference must be parameters for objective.kl_coefficient"
+            f" {config.objective.kl_coefficient}; got None"
+        )
     assigned = jax.tree.map(np.asarray, credit.assign(tree, config.credit))
     totals: dict[str, float] = {}
     metrics = {"groups/zero_signal": _zero_signal(assigned, config, tree)}
