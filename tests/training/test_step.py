@@ -187,8 +187,8 @@ def test_micro_batches_give_the_same_gradient():
         whole, sums = gradients(step, params, batch, 8)
         for rows in (4, 1):
             parts, more = gradients(step, params, batch, rows)
-            assert_close(parts, whole, 1e-7)
-            assert_close(more, sums, 1e-7)
+            assert_close(parts, whole, 1e-6)
+            assert_close(more, sums, 1e-6)
         seen.append(np.concatenate([x.ravel() for x in jax.tree.leaves(whole)]))
     token, response, constant, group = seen
     np.testing.assert_allclose(response, group, rtol=1e-5, atol=1e-7)
@@ -200,7 +200,7 @@ def test_rows_of_padding_change_nothing():
     params, step = policy()[1], make_step(FULL)
     batch = jax.tree.map(lambda array: array[:5], eight_rows())
     padded = gradients(step, params, batch, 8)
-    assert_close(padded, gradients(step, params, batch, 1), 1e-7)
+    assert_close(padded, gradients(step, params, batch, 1), 1e-6)
 
 
 def test_padding_alone_weighs_nothing():

@@ -52,10 +52,11 @@ def copied(params):
     return jax.tree.map(jnp.copy, params)
 
 
-def assert_close(actual, expected, tolerance=2e-5):
-    """Every leaf is close."""
+def assert_close(actual, expected, tolerance=1e-5):
+    """No entry differs by more than `tolerance` times the largest one of all leaves."""
+    largest = max(float(np.abs(leaf).max()) for leaf in jax.tree.leaves(expected))
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=tolerance),
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * largest),
         actual,
         expected,
     )
