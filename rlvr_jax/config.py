@@ -130,7 +130,7 @@ class ObjectiveSection:
 
 
 @dataclasses.dataclass(frozen=True)
-class UpdatesSection:
+class UpdateSection:
     """Updates per rollout, and the shape of a micro-batch.
 
     Attributes:
@@ -233,7 +233,7 @@ class Config:
     sampler: SamplerSection = SamplerSection()
     credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)
     objective: ObjectiveSection = ObjectiveSection()
-    updates: UpdatesSection = UpdatesSection()
+    update: UpdateSection = UpdateSection()
     optimizer: OptimizerSection = OptimizerSection()
     eval: EvalSection = EvalSection()
     checkpoint: CheckpointSection = CheckpointSection()
@@ -276,12 +276,12 @@ POSITIVE = (
     "rollout.max_feedback_tokens",
     "rollout.temperature",
     "sampler.chunk",
-    "updates.epochs",
-    "updates.minibatches",
-    "updates.rows",
-    "updates.row_length",
-    "updates.target_length",
-    "updates.head_chunk",
+    "update.epochs",
+    "update.minibatches",
+    "update.rows",
+    "update.row_length",
+    "update.target_length",
+    "update.head_chunk",
     "optimizer.learning_rate",
     "eval.tasks",
     "eval.samples",
@@ -394,29 +394,29 @@ def _check(config: Config) -> None:
         if not _read(config, path) > 0:
             raise ValueError(f"{path} must be above 0; got {_read(config, path)}")
     config.credit.check()
-    rollout, updates = config.rollout, config.updates
+    rollout, update = config.rollout, config.update
     turns = rollout.layout.num_turns
     longest = config.longest_path(turns)
-    if longest > updates.row_length:
+    if longest > update.row_length:
         raise ValueError(
-            f"updates.row_length must hold the longest path of {turns} turns, {longest}"
-            f" tokens (prompt, responses and feedback); got {updates.row_length}"
+            f"update.row_length must hold the longest path of {turns} turns, {longest}"
+            f" tokens (prompt, responses and feedback); got {update.row_length}"
         )
-    if rollout.max_response_tokens > updates.target_length:
+    if rollout.max_response_tokens > update.target_length:
         raise ValueError(
-            "updates.target_length must be at least rollout.max_response_tokens"
-            f" {rollout.max_response_tokens}; got {updates.target_length}"
+            "update.target_length must be at least rollout.max_response_tokens"
+            f" {rollout.max_response_tokens}; got {update.target_length}"
         )
-    if updates.minibatches > rollout.prompts:
+    if update.minibatches > rollout.prompts:
         raise ValueError(
-            f"updates.minibatches must be at most rollout.prompts {rollout.prompts};"
-            f" got {updates.minibatches}"
+            f"update.minibatches must be at most rollout.prompts {rollout.prompts};"
+            f" got {update.minibatches}"
         )
-    per_rollout = updates.epochs * updates.minibatches
+    per_rollout = update.epochs * update.minibatches
     if config.objective.old_log_probs == "live" and per_rollout > 1:
         raise ValueError(
             "objective.old_log_probs 'live' needs one epoch and one mini-batch; got"
-            f" {updates.epochs} and {updates.minibatches}: use 'sampler' or 'recompute'"
+            f" {update.epochs} and {update.minibatches}: use 'sampler' or 'recompute'"
         )
     if max(config.eval.pass_at, default=1) > config.eval.samples:
         raise ValueError(

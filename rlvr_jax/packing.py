@@ -185,7 +185,11 @@ def micro_batches(batch: TrainBatch, rows: int) -> Iterator[TrainBatch]:
 def count_tokens(batch: TrainBatch) -> int:
     """Tokens in the rows that are not padding."""
     own_index = np.arange(batch.tokens.shape[1])
-    return int(((batch.positions > 0) | (batch.last_reader > own_index)).sum())
+    real = (batch.positions > 0) | (batch.last_reader > own_index)
+    # A prompt of one token that no other token reads shows as a source alone.
+    rows, targets = np.nonzero(batch.loss_mask)
+    real[rows, batch.source[rows, targets]] = True
+    return int(real.sum())
 
 
 def count_path_tokens(tree: RolloutTree, train_mask: np.ndarray) -> int:
@@ -236,12 +240,15 @@ def _split(
         ):
             piece = _Piece(prompt, size=int(tree.prompt_lengths[prompt]))
             if not _add(piece, path, lengths, closing, row_length, target_length):
-                needed = piece.size + lengths[path].sum() + closing[path[:-1]].sum() - 1
+                needed = (
+                    piece.size + (lengths[path] - 1).sum() + closing[path[:-1]].sum()
+                )
                 raise ValueError(
                     f"row_length must hold the longest path and target_length the"
                     f" longest response; got {row_length} and {target_length} for a"
                     f" path of {needed} tokens that ends in a response of"
-                    f" {lengths[slot]}: raise updates.row_length"
+                    f" {lengths[slot]}: raise update.row_length or"
+                    " update.target_length"
                 )
             pieces.append(piece)
     return pieces

@@ -64,7 +64,7 @@ def make_train_step(bench: Workbench) -> TrainStep:
         objective=config.objective,
         optimizer=config.optimizer,
         num_steps=config.steps,
-        head_chunk=config.updates.head_chunk,
+        head_chunk=config.update.head_chunk,
     )
 
 

@@ -31,23 +31,37 @@ def update(
         train_step: compiled.
         state: consumed.
         tree: sampled and graded.
-        config: sections `credit`, `objective` and `updates`.
+        config: sections `credit`, `objective` and `update`.
         key: of this step; orders the mini-batches.
         reference: parameters of the KL term's policy, None without one.
 
     Returns:
         (state with its step counted, credit on the host, metrics).
+
+    Raises:
+        ValueError: a KL term without `reference`.
     """
+    if config.objective.kl_coefficient and reference is None:
+        raise ValueError(
+            f"reference must be parameters for objective.kl_coefficient"
+            f" {config.objective.kl_coefficient}; got None"
+        )
     assigned = jax.tree.map(np.asarray, credit.assign(tree, config.credit))
     totals: dict[str, float] = {}
     metrics = {"groups/zero_signal": _zero_signal(assigned, config, tree)}
     num_packed = num_path = 0
-    for index, prompts in enumerate(_minibatches(tree.num_prompts, config, key)):
+    # All are scored before the first update: the ratio starts from the policy that
+    # sampled, and weights that an update consumed are gone.
+    batches = []
+    for prompts in _minibatches(tree.num_prompts, config, key):
         batch, train_mask = _pack(tree, assigned, prompts, config)
-        if not batch.num_rows:
-            continue
-        batch = _scored(train_step, state.params, batch, reference, config)
-        rows = packing.micro_batches(batch, config.updates.rows)
+        if batch.num_rows:
+            batch = _scored(train_step, state.params, batch, reference, config)
+            batches.append(batch)
+            num_packed += packing.count_tokens(batch)
+            num_path += packing.count_path_tokens(tree, train_mask)
+    for index, batch in enumerate(batches):
+        rows = packing.micro_batches(batch, config.update.rows)
         gradients, sums = train_step.gradients(
             state.params, rows, config.rollout.temperature
         )
@@ -59,9 +73,7 @@ def update(
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + value
         metrics |= {name: float(value) for name, value in measured.items()}
-        num_packed += packing.count_tokens(batch)
-        num_path += packing.count_path_tokens(tree, train_mask)
-    metrics |= _loss_metrics(totals)
+    metrics |= _loss_metrics(totals, len(batches))
     metrics["tokens/trained"] = totals.get("tokens", 0.0)
     metrics["tokens/saved_by_packing"] = (
         1.0 - num_packed / num_path if num_path else 0.0
@@ -73,12 +85,12 @@ def _minibatches(
     num_prompts: int, config: Config, key: jax.Array
 ) -> Iterator[np.ndarray]:
     """Prompts of each update: every epoch splits them anew, in an order of its own."""
-    for epoch in range(config.updates.epochs):
+    for epoch in range(config.update.epochs):
         order = np.arange(num_prompts)
-        if config.updates.minibatches > 1:
+        if config.update.minibatches > 1:
             own = jax.random.fold_in(key, epoch)
             order = np.asarray(jax.random.permutation(own, num_prompts))
-        yield from np.array_split(order, config.updates.minibatches)
+        yield from np.array_split(order, config.update.minibatches)
 
 
 def _pack(
@@ -104,8 +116,8 @@ def _pack(
         advantages=assigned.advantages,
         weights=weights,
         train_mask=train_mask,
-        row_length=config.updates.row_length,
-        target_length=config.updates.target_length,
+        row_length=config.update.row_length,
+        target_length=config.update.target_length,
     )
     return batch, train_mask
 
@@ -122,7 +134,7 @@ def _scored(
     def score(params: Params) -> np.ndarray:
         parts = [
             np.asarray(train_step.score(params, rows, config.rollout.temperature))
-            for rows in packing.micro_batches(batch, config.updates.rows)
+            for rows in packing.micro_batches(batch, config.update.rows)
         ]
         return np.concatenate(parts)[: batch.num_rows]
 
@@ -145,13 +157,13 @@ def _zero_signal(assigned: credit.Credit, config: Config, tree: RolloutTree) -> 
     return silent / max(present, 1)
 
 
-def _loss_metrics(totals: dict[str, float]) -> dict[str, float]:
-    """Means per trained token, over all updates of the step."""
+def _loss_metrics(totals: dict[str, float], num_updates: int) -> dict[str, float]:
+    """Means over all updates of the step: the loss per update, the rest per token."""
     if not totals:
         return {}
     tokens = max(totals["tokens"], 1.0)
     metrics = {
-        "loss/policy": totals["policy"],
+        "loss/policy": totals["policy"] / num_updates,
         "policy/clip_low": totals["clip_low"] / tokens,
         "policy/clip_high": totals["clip_high"] / tokens,
     }
