@@ -40,7 +40,10 @@ def parse_flags(
         rest = flag_values(argv)
     except (AttributeError, KeyError) as error:
         # What ml_collections raises for a key that the configuration has not.
-        name = " ".join(str(error.args[0]).split())
+        name = error
+        while isinstance(name, Exception):  # one error wraps the other
+            name = name.args[0]
+        name = " ".join(name.split())
         raise ValueError(
             f"unknown configuration key in a flag: {name}; --dry_run without the flag"
             " prints all keys"
