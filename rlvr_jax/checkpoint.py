@@ -38,6 +38,12 @@ class Checkpoints:
         )
         self._manager.wait_until_finished()
 
+    def delete_after(self, step: int) -> None:
+        """Deletes the checkpoints of later steps: a run that goes back repeats them."""
+        for later in self.steps():
+            if later > step:
+                self._manager.delete(later)
+
     def restore(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
         """(state, note) of a step.
 
@@ -54,12 +60,19 @@ class Checkpoints:
                 f" {self.steps() or 'none'}"
             )
         abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
-        restored = self._manager.restore(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardRestore(abstract), note=ocp.args.JsonRestore()
-            ),
-        )
+        try:
+            restored = self._manager.restore(
+                step,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardRestore(abstract),
+                    note=ocp.args.JsonRestore(),
+                ),
+            )
+        except (ValueError, KeyError) as error:
+            raise ValueError(
+                f"{self._directory}: the checkpoint of step {step} is of another model"
+                f" or optimizer than this configuration: {str(error)[:200]}"
+            ) from error
         return restored["state"], restored["note"]
 
     def __enter__(self) -> "Checkpoints":

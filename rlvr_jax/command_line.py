@@ -1,9 +1,9 @@
 """What the commands share: the start, and errors that a person can act on."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from absl import app, logging
+from absl import app, flags, logging
 
 
 def run(main: Callable[[], None]) -> None:
@@ -12,13 +12,61 @@ def run(main: Callable[[], None]) -> None:
     def guarded(argv: list[str]) -> None:
         # Orbax reports every phase of a save at level INFO.
         logging.set_verbosity(logging.WARNING)
-        if len(argv) > 1:
-            raise app.UsageError(f"unexpected argument {argv[1]!r}")
         try:
             main()
         except (ValueError, OSError, FloatingPointError) as error:
-            line = " ".join(str(error).split())
-            print(f"error: {line}", file=sys.stderr)
-            sys.exit(1 if isinstance(error, FloatingPointError) else 2)
+            _stop(str(error), 1 if isinstance(error, FloatingPointError) else 2)
 
-    app.run(guarded)
+    app.run(guarded, flags_parser=_parsed)
+
+
+def parse_flags(
+    argv: Sequence[str], flag_values: flags.FlagValues = flags.FLAGS
+) -> list[str]:
+    """Parses a command line into `flag_values`.
+
+    Args:
+        argv: the command's name and its arguments.
+        flag_values: knows the flags.
+
+    Returns:
+        The command's name alone.
+
+    Raises:
+        ValueError: an unknown flag or configuration key, a value of a wrong type, a
+            configuration file that cannot be loaded, or an argument that is no flag.
+    """
+    try:
+        rest = flag_values(argv)
+    except (AttributeError, KeyError) as error:
+        # What ml_collections raises for a key that the configuration has not.
+        name = error
+        while isinstance(name, Exception):  # one error wraps the other
+            name = name.args[0]
+        name = " ".join(name.split())
+        raise ValueError(
+            f"unknown configuration key in a flag: {name}; --dry_run without the flag"
+            " prints all keys"
+        ) from error
+    except flags.Error as error:
+        # A file that fails is reported with its traceback, whose last line says why.
+        line = str(error).strip().splitlines()
+        raise ValueError(line[0] if len(line) == 1 else f"{line[0]} {line[-1]}") from (
+            error
+        )
+    if len(rest) > 1:
+        raise ValueError(f"unexpected argument {rest[1]!r}; wanted --name=value")
+    return rest
+
+
+def _parsed(argv: list[str]) -> list[str]:
+    try:
+        return parse_flags(argv)
+    except ValueError as error:
+        _stop(str(error), 2)
+
+
+def _stop(message: str, code: int) -> None:
+    """Ends the process with one line on stderr."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)

@@ -289,6 +289,20 @@ POSITIVE = (
     "checkpoint.every",
     "checkpoint.keep",
 )
+NOT_NEGATIVE = (
+    "rollout.budget",
+    "objective.clip_low",
+    "objective.clip_high",
+    "objective.dual_clip",
+    "objective.kl_coefficient",
+    "optimizer.warmup_steps",
+    "optimizer.weight_decay",
+    "optimizer.clip_norm",
+    "eval.every",
+    "eval.temperature",
+    "eval.top_k",
+    "checkpoint.rollouts_every",
+)
 
 
 def model_directory(config: Config) -> pathlib.Path:
@@ -298,9 +312,22 @@ def model_directory(config: Config) -> pathlib.Path:
     return pathlib.Path(__file__).parent / "assets" / "tiny_base"
 
 
-def default_config() -> ConfigDict:
+class Settings(ConfigDict):
+    """A ConfigDict whose `update` is the section of that name.
+
+    ConfigDict has a method `update`, which would hide the section from configuration
+    files and from flags.
+    """
+
+    @property
+    def update(self) -> ConfigDict:
+        """The section `update`."""
+        return self["update"]
+
+
+def default_config() -> Settings:
     """The defaults as a ConfigDict, for configuration files to change."""
-    return ConfigDict(dataclasses.asdict(Config()))
+    return Settings(dataclasses.asdict(Config()))
 
 
 def define_flag() -> flags.FlagHolder:
@@ -393,6 +420,14 @@ def _check(config: Config) -> None:
     for path in POSITIVE:
         if not _read(config, path) > 0:
             raise ValueError(f"{path} must be above 0; got {_read(config, path)}")
+    for path in NOT_NEGATIVE:
+        if not _read(config, path) >= 0:
+            raise ValueError(f"{path} must be 0 or more; got {_read(config, path)}")
+    for path in ("optimizer.b1", "optimizer.b2"):
+        if not 0 <= _read(config, path) < 1:
+            raise ValueError(f"{path} must be in [0, 1); got {_read(config, path)}")
+    if not 0 < config.eval.top_p <= 1:
+        raise ValueError(f"eval.top_p must be in (0, 1]; got {config.eval.top_p}")
     config.credit.check()
     rollout, update = config.rollout, config.update
     turns = rollout.layout.num_turns
@@ -418,9 +453,10 @@ def _check(config: Config) -> None:
             "objective.old_log_probs 'live' needs one epoch and one mini-batch; got"
             f" {update.epochs} and {update.minibatches}: use 'sampler' or 'recompute'"
         )
-    if max(config.eval.pass_at, default=1) > config.eval.samples:
+    samples = config.eval.samples
+    if not all(1 <= k <= samples for k in config.eval.pass_at):
         raise ValueError(
-            f"eval.pass_at must be at most eval.samples {config.eval.samples};"
+            f"eval.pass_at must be between 1 and eval.samples {samples};"
             f" got {config.eval.pass_at}"
         )
     if max(config.context_lengths()) < config.longest_context():

@@ -1,6 +1,7 @@
 """Metrics: names `group/name`, sums that combine exactly, and the file they go to."""
 
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -17,14 +18,19 @@ class MetricsFile:
     Args:
         path: the file; it is continued if it is there.
         last_step: rows of later steps are dropped first: a resumed run repeats them.
+
+    Raises:
+        ValueError: a line before the last one is not JSON.
     """
 
     def __init__(self, path: pathlib.Path, *, last_step: int = -1) -> None:
         self._path = path
         if path.exists():
-            rows = [json.loads(line) for line in path.read_text().splitlines()]
-            kept = [row for row in rows if row["step"] <= last_step]
-            path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+            kept = [row for row in _rows(path) if row["step"] <= last_step]
+            # Complete or not there: a run may be killed at any moment.
+            partial = path.with_name(f"{path.name}.partial")
+            partial.write_text("".join(json.dumps(row) + "\n" for row in kept))
+            os.replace(partial, path)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Writes the values of one step; every name once."""
@@ -46,6 +52,21 @@ class CompileCounter:
 
     def _listen(self, event: str, duration: float, **_: object) -> None:
         self.count += event == "/jax/core/compile/backend_compile_duration"
+
+
+def _rows(path: pathlib.Path) -> list[dict[str, float]]:
+    """The rows of a file; a last line that was cut off is left out."""
+    *lines, _ = path.read_text().split("\n")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(
+                f"{path}, line {number}: not a row of metrics ({error}): repair the"
+                " line or move the file away"
+            ) from error
+    return rows
 
 
 def check_finite(values: Mapping[str, float], step: int) -> None:
@@ -100,8 +121,14 @@ def tree_metrics(tree: RolloutTree, entropies: np.ndarray) -> dict[str, float]:
     parents = tree.layout.parents
     retries = sampled & (parents != NO_PARENT)[None]
     if retries.any():
-        same = (
-            tree.response_tokens == tree.response_tokens[:, np.maximum(parents, 0)]
-        ).all(axis=-1)
-        values["retry/repeat_rate"] = mean(same, retries)
+        values["retry/repeat_rate"] = mean(_repeats(tree), retries)
     return values
+
+
+def _repeats(tree: RolloutTree) -> np.ndarray:
+    """bool [B, N]: the response is its parent's, token for token."""
+    above = np.maximum(tree.layout.parents, 0)
+    tokens, lengths = tree.response_tokens, tree.response_lengths
+    padding = np.arange(tokens.shape[-1]) >= lengths[..., None]
+    same = (tokens == tokens[:, above]) | padding
+    return same.all(axis=-1) & (lengths == lengths[:, above])

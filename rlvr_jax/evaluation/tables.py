@@ -14,7 +14,7 @@ def table(result: dict[str, Any], before: dict[str, Any] | None = None) -> str:
 
     Returns:
         Text. With `before` there is a column of the change in the share of solved
-        tasks, paired by task.
+        tasks, paired by task; "-" where `before` did not measure a metric.
 
     Raises:
         ValueError: `before` was made with other tasks.
@@ -28,8 +28,10 @@ def table(result: dict[str, Any], before: dict[str, Any] | None = None) -> str:
         raise ValueError("--compare must name a result on the same tasks")
     lines = [f"{'metric':<18} {'before':>22} {'after':>22} {'change':>24}"]
     for name, row in result["metrics"].items():
-        change = _change(name, before, result)
-        was = _interval(before["metrics"][name])
+        was, change = "-", ""
+        if name in before["metrics"]:
+            was = _interval(before["metrics"][name])
+            change = _change(name, before, result)
         lines.append(f"{name:<18} {was:>22} {_interval(row):>22} {change:>24}")
     return _with_controls(lines, result)
 

@@ -110,8 +110,10 @@ def _invert(mass: jax.Array, numbers: jax.Array) -> jax.Array:
 
 
 def _first_above(ends: jax.Array, parts: jax.Array, target: jax.Array) -> jax.Array:
-    """First index with ends > target; rounding never leads to a part without mass."""
-    index = jnp.sum(ends <= target[..., None], axis=-1)
+    """First index with mass and ends > target; the last one with mass if none is."""
     positions = jnp.arange(parts.shape[-1]).reshape((1,) * (parts.ndim - 1) + (-1,))
+    # Rounding may put the target before the first mass or behind the last one.
     last = jnp.where(parts > 0, positions, 0).max(axis=-1)
-    return jnp.minimum(index, last)
+    above = (ends > target[..., None]) & (parts > 0)
+    first = jnp.where(above, positions, parts.shape[-1]).min(axis=-1)
+    return jnp.minimum(first, last)

@@ -21,7 +21,7 @@ from rlvr_jax.training.records import write_rollouts
 from rlvr_jax.training.step import TrainState, TrainStep
 from rlvr_jax.training.update import update
 from rlvr_jax.training.workbench import Workbench, open_workbench
-from rlvr_jax.training.workdir import CHECKPOINTS, claim
+from rlvr_jax.training.workdir import CHECKPOINTS, claim, find_source
 
 
 def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
@@ -30,7 +30,7 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
     Args:
         config: of the run.
         workdir: gets config.json, metrics.jsonl, rollouts/, checkpoints/, eval/.
-        resume: see `workdir.claim`.
+        resume: see `workdir.find_source`.
 
     Raises:
         ValueError: impossible settings or input, or a folder of another run.
@@ -38,7 +38,7 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
     """
     bench, params = open_workbench(config)
     with bench:
-        source = claim(workdir, config, resume)
+        source = find_source(workdir, config, resume)
         train_step = make_train_step(bench)
         # Donated updates consume the policy; the reference is a copy of its own.
         with_reference = config.objective.kl_coefficient > 0
@@ -48,11 +48,14 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
             with Checkpoints(source.directory) as checkpoints:
                 state, _ = checkpoints.restore(source.step, state)
             first = source.step
+        # Only a start that can work changes the folder.
+        claim(workdir, config)
         _write_description(workdir, bench)
         bench.warm_up(state.params, training=True, evaluation=config.eval.every > 0)
         with Checkpoints(
             workdir / CHECKPOINTS, keep=config.checkpoint.keep
         ) as checkpoints:
+            checkpoints.delete_after(first)
             _run(bench, train_step, state, first, workdir, checkpoints, reference)
 
 
@@ -175,8 +178,10 @@ def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
 def _summary(metrics: dict[str, float]) -> str:
     """The progress bar's tail: reward, solved share, speed and the time of phases."""
     speed = metrics["tokens/sampled"] / max(metrics["time/sample"], 1e-9)
+    # It is not there when no first attempt could be graded.
+    first_turn = metrics.get("solved/turn_1", 0.0)
     return (
-        f"reward {metrics['reward/mean']:.3f} turn1 {metrics['solved/turn_1']:.3f}"
+        f"reward {metrics['reward/mean']:.3f} turn1 {first_turn:.3f}"
         f" tree {metrics['solved/tree']:.3f} | {speed:.0f} tok/s"
         f" sample {metrics['time/sample']:.1f}s verify {metrics['time/verify']:.1f}s"
         f" update {metrics['time/update']:.1f}s"

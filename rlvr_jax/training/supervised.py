@@ -18,7 +18,7 @@ from rlvr_jax.config import ObjectiveSection, OptimizerSection
 from rlvr_jax.packing import TrainBatch, micro_batches, pack
 from rlvr_jax.tasks import Tokenizer, synthesize
 from rlvr_jax.training.demonstrations import demonstrate, fill_tree, shares
-from rlvr_jax.training.step import TrainState, TrainStep
+from rlvr_jax.training.step import TrainStep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class PretrainConfig:
     target_length: int = 128
     shape: ShapeSection = ShapeSection()
     demonstrations: DemonstrationsSection = DemonstrationsSection()
-    optimizer: OptimizerSection = OptimizerSection()
+    optimizer: OptimizerSection = dataclasses.field(default_factory=OptimizerSection)
 
 
 def pretrain(

@@ -19,8 +19,10 @@ class Source:
     step: int
 
 
-def claim(workdir: pathlib.Path, config: Config, resume: str | None) -> Source | None:
-    """Makes or enters the folder of a run.
+def find_source(
+    workdir: pathlib.Path, config: Config, resume: str | None
+) -> Source | None:
+    """What a start in `workdir` continues from; changes nothing.
 
     Args:
         workdir: the folder.
@@ -30,25 +32,38 @@ def claim(workdir: pathlib.Path, config: Config, resume: str | None) -> Source |
             run or nothing.
 
     Returns:
-        What to continue from, None for a fresh start.
+        The checkpoint, None for a fresh start.
 
     Raises:
         ValueError: the folder holds another run, or the checkpoint that was asked for
-            is not there; nothing is changed then.
+            is not there.
     """
-    file, text = workdir / CONFIG_FILE, to_json(config)
+    file = workdir / CONFIG_FILE
     if file.exists() and resume is None:
-        kept, wanted = json.loads(file.read_text()), json.loads(text)
+        kept, wanted = _content(file), json.loads(to_json(config))
         if kept != wanted:
             raise ValueError(
                 f"{workdir} holds a different run ({_difference(kept, wanted)}):"
                 " choose another --workdir, or say --resume=latest to go on with the"
                 " new settings"
             )
-    source = _source(workdir, resume or "latest")
+    return _source(workdir, resume or "latest")
+
+
+def claim(workdir: pathlib.Path, config: Config) -> None:
+    """Makes the folder of a run if it is missing, and writes its configuration."""
     workdir.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    return source
+    (workdir / CONFIG_FILE).write_text(to_json(config))
+
+
+def _content(file: pathlib.Path) -> dict:
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(
+            f"{file} is not JSON ({error}): move it away, or say --resume=latest to"
+            " write it anew"
+        ) from error
 
 
 def _source(workdir: pathlib.Path, resume: str) -> Source | None:
