@@ -25,6 +25,7 @@ def main(argv: Sequence[str]) -> int:
         config = configuration.build(
             supervised.PretrainConfig, flags.FLAGS.config.to_dict()
         )
+        config.check()
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _report(step: int, values: dict[str, float]) -> None:
-    if step % 20 == 0:
+    if step % 50 == 0:
         text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
         print(f"step {step}: {text}", flush=True)
 

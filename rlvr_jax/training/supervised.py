@@ -18,7 +18,7 @@ from rlvr_jax.config import ObjectiveSection, OptimizerSection
 from rlvr_jax.packing import TrainBatch, micro_batches, pack
 from rlvr_jax.tasks import Tokenizer, synthesize
 from rlvr_jax.training.demonstrations import demonstrate, fill_tree, shares
-from rlvr_jax.training.step import TrainState, TrainStep
+from rlvr_jax.training.step import TrainStep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,31 @@ class PretrainConfig:
     target_length: int = 128
     shape: ShapeSection = ShapeSection()
     demonstrations: DemonstrationsSection = DemonstrationsSection()
-    optimizer: OptimizerSection = OptimizerSection()
+    optimizer: OptimizerSection = dataclasses.field(default_factory=OptimizerSection)
+
+    def check(self) -> None:
+        """Raises ValueError for values that cannot work, one clear line each."""
+        for name in ("steps", "prompts", "rows", "row_length", "target_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name} must be at least 1; got {getattr(self, name)}"
+                )
+        shape, section = self.shape, self.demonstrations
+        if shape.width % (2 * shape.heads):
+            raise ValueError(
+                f"shape.width must be an even multiple of shape.heads {shape.heads};"
+                f" got {shape.width}"
+            )
+        if not 0 <= section.mistake_share < 1:
+            raise ValueError(
+                "demonstrations.mistake_share must be in [0, 1); got"
+                f" {section.mistake_share}"
+            )
+        if not 0 <= section.second_share <= 1:
+            raise ValueError(
+                "demonstrations.second_share must be in [0, 1]; got"
+                f" {section.second_share}"
+            )
 
 
 def pretrain(

@@ -3,8 +3,12 @@
 import pytest
 
 from rlvr_jax import envs
-from rlvr_jax.tasks import build_character_tokenizer, families, load_tokenizer
-from rlvr_jax.tasks import synthesize
+from rlvr_jax.tasks import (
+    build_character_tokenizer,
+    families,
+    load_tokenizer,
+    synthesize,
+)
 from rlvr_jax.training import demonstrations as module
 
 SIZES = {"prompt_length": 64, "response_length": 24, "feedback_length": 48}
