@@ -32,10 +32,14 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as directory:
         build_character_tokenizer(directory)
         tokenizer = load_tokenizer(directory)
-    model, params = supervised.pretrain(config, tokenizer, report=_report)
     output = pathlib.Path(flags.FLAGS.output)
     build_character_tokenizer(output)
-    models.save(output, model, params, dtype="float16")
+    supervised.pretrain(
+        config,
+        tokenizer,
+        report=_report,
+        save=lambda model, params: models.save(output, model, params, dtype="float16"),
+    )
     return 0
 
 
