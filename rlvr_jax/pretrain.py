@@ -25,21 +25,26 @@ def main(argv: Sequence[str]) -> int:
         config = configuration.build(
             supervised.PretrainConfig, flags.FLAGS.config.to_dict()
         )
+        config.check()
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as directory:
         build_character_tokenizer(directory)
         tokenizer = load_tokenizer(directory)
-    model, params = supervised.pretrain(config, tokenizer, report=_report)
     output = pathlib.Path(flags.FLAGS.output)
     build_character_tokenizer(output)
-    models.save(output, model, params, dtype="float16")
+    supervised.pretrain(
+        config,
+        tokenizer,
+        report=_report,
+        save=lambda model, params: models.save(output, model, params, dtype="float16"),
+    )
     return 0
 
 
 def _report(step: int, values: dict[str, float]) -> None:
-    if step % 20 == 0:
+    if step % 50 == 0:
         text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
         print(f"step {step}: {text}", flush=True)
 

@@ -151,7 +151,7 @@ def _mistake(
         elif kind == "similar":
             text = _similar(rng, task)
         else:
-            text = rng.choice(_train_functions()).expression
+            text = rng.choice(_train_functions(task.metadata["level"])).expression
         if len(text) > MOST_CHARACTERS or text in taken or text == start:
             continue
         function = _describe(text)
@@ -183,23 +183,26 @@ def _similar(rng: random.Random, task: Task) -> str:
     """Another function of the table, the likelier the more examples it agrees with."""
     arguments = [x - families.DOMAIN.start for x, _ in task.visible_tests]
     values = np.array([y for _, y in task.visible_tests])
-    agreeing = (_train_outputs()[:, arguments] == values).sum(axis=1)
+    level = task.metadata["level"]
+    agreeing = (_train_outputs(level)[:, arguments] == values).sum(axis=1)
     # By the number of examples it agrees with; 4 is a function that fails hidden tests.
-    level = rng.choices((2, 3, 4), (0.3, 0.5, 0.2))[0]
-    candidates = np.flatnonzero(agreeing == level)
+    wanted = rng.choices((2, 3, 4), (0.3, 0.5, 0.2))[0]
+    candidates = np.flatnonzero(agreeing == wanted)
     if not len(candidates):
         return task.answer
-    return _train_functions()[rng.choice(candidates)].expression
+    return _train_functions(level)[rng.choice(candidates)].expression
 
 
 @functools.cache
-def _train_functions() -> list[families.Function]:
-    return [f for f in families.functions() if f.split == "train"]
+def _train_functions(level: int) -> list[families.Function]:
+    """Training functions that are no harder than `level`."""
+    known = families.functions()
+    return [f for f in known if f.split == "train" and f.level <= level]
 
 
 @functools.cache
-def _train_outputs() -> np.ndarray:
-    return np.array([f.outputs for f in _train_functions()])
+def _train_outputs(level: int) -> np.ndarray:
+    return np.array([f.outputs for f in _train_functions(level)])
 
 
 @functools.lru_cache(maxsize=65536)

@@ -6,6 +6,7 @@ is then weight x -log p of each token, which is cross-entropy.
 
 import concurrent.futures
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator
 
@@ -19,6 +20,8 @@ from rlvr_jax.packing import TrainBatch, micro_batches, pack
 from rlvr_jax.tasks import Tokenizer, synthesize
 from rlvr_jax.training.demonstrations import demonstrate, fill_tree, shares
 from rlvr_jax.training.step import TrainStep
+
+POSITIVE = ("steps", "prompts", "save_every", "rows", "row_length", "target_length")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +70,9 @@ class PretrainConfig:
         seed: of weights, tasks and mistakes.
         steps: updates.
         prompts: demonstrations per update.
+        average: decay per step of the running average of the weights, in [0, 1); the
+            average is the result, so that no step has to be the last one.
+        save_every: steps between two writings of the result.
         rows: packed rows of a micro-batch.
         row_length, target_length: tokens and targets of a row.
     """
@@ -74,6 +80,8 @@ class PretrainConfig:
     seed: int = 0
     steps: int = 1000
     prompts: int = 20
+    average: float = 0.99
+    save_every: int = 100
     rows: int = 3
     row_length: int = 256
     target_length: int = 128
@@ -81,12 +89,39 @@ class PretrainConfig:
     demonstrations: DemonstrationsSection = DemonstrationsSection()
     optimizer: OptimizerSection = dataclasses.field(default_factory=OptimizerSection)
 
+    def check(self) -> None:
+        """Raises ValueError for values that cannot work, one clear line each."""
+        for name in POSITIVE:
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name} must be at least 1; got {getattr(self, name)}"
+                )
+        if not 0 <= self.average < 1:
+            raise ValueError(f"average must be in [0, 1); got {self.average}")
+        shape, section = self.shape, self.demonstrations
+        if shape.width % (2 * shape.heads):
+            raise ValueError(
+                f"shape.width must be an even multiple of shape.heads {shape.heads};"
+                f" got {shape.width}"
+            )
+        if not 0 <= section.mistake_share < 1:
+            raise ValueError(
+                "demonstrations.mistake_share must be in [0, 1); got"
+                f" {section.mistake_share}"
+            )
+        if not 0 <= section.second_share <= 1:
+            raise ValueError(
+                "demonstrations.second_share must be in [0, 1]; got"
+                f" {section.second_share}"
+            )
+
 
 def pretrain(
     config: PretrainConfig,
     tokenizer: Tokenizer,
     *,
     report: Callable[[int, dict[str, float]], None] | None = None,
+    save: Callable[[models.Decoder, dict], None] | None = None,
 ) -> tuple[models.Decoder, dict]:
     """Trains a new model on demonstrations.
 
@@ -94,10 +129,12 @@ def pretrain(
         config: sizes and data.
         tokenizer: gives the vocabulary.
         report: called after each step with its number and metrics: `loss` in nats per
-            imitated token, `tokens/s` of packed rows, `time` in seconds.
+            imitated token, `grad/norm`, `tokens` in packed rows, `time` in seconds.
+        save: called with (model, averaged params) every `save_every` steps and at the
+            end; it must not keep the params.
 
     Returns:
-        (model, params), float32.
+        (model, params), float32: the running average of the weights.
     """
     model, params = new_model(config, tokenizer.vocab_size)
     train = TrainStep(
@@ -107,6 +144,8 @@ def pretrain(
         num_steps=config.steps,
         head_chunk=config.target_length,
     )
+    # Both are donated to their updates, so they must not share memory.
+    average = jax.tree.map(jnp.copy, params)
     state = train.init(params)
     begin = time.perf_counter()
     for step, batch in enumerate(_batches(config, tokenizer)):
@@ -114,18 +153,26 @@ def pretrain(
         gradients, sums = train.gradients(state.params, parts, 1.0)
         state, metrics = train.update(state, gradients)
         state = train.advance(state)
+        # Young averages forget faster: the random start must not linger.
+        decay = min(config.average, (1 + step) / (10 + step))
+        average = _mix(average, state.params, decay)
         if report is not None:
-            now = time.perf_counter()
-            report(
-                step,
-                {
-                    "loss": float(sums["loss"]),
-                    "grad/norm": float(metrics["grad/norm"]),
-                    "tokens": float(sum((p.positions > 0).sum() for p in parts)),
-                    "time": now - begin,
-                },
-            )
-    return model, state.params
+            values = {
+                "loss": float(sums["loss"]),
+                "grad/norm": float(metrics["grad/norm"]),
+                "tokens": int((batch.positions > 0).sum()),
+                "time": time.perf_counter() - begin,
+            }
+            report(step, values)
+        done = step + 1
+        if save is not None and (done % config.save_every == 0 or done == config.steps):
+            save(model, average)
+    return model, average
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _mix(average: dict, params: dict, decay: float) -> dict:
+    return jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, average, params)
 
 
 def new_model(config: PretrainConfig, vocab_size: int) -> tuple[models.Decoder, dict]:
