@@ -270,19 +270,19 @@ class _Growth:
         """Ids between `node` and its children, written into the tree."""
         place = (node.prompt, node.slot)
         text = self._limits.feedback or self._verdicts[node.prompt][node.slot].feedback
-        ids = self._fitting_ids(text, closed=not self._tree.truncated[place])
+        ids, text = self._fitting(text, closed=not self._tree.truncated[place])
         self._feedback[node.prompt][node.slot] = text
         self._tree.feedback_tokens[place][: len(ids)] = ids
         self._tree.feedback_lengths[place] = len(ids)
         return ids
 
-    def _fitting_ids(self, text: str, *, closed: bool) -> list[int]:
-        """Ids of the chat turn around `text`; the text is cut, never the turn."""
+    def _fitting(self, text: str, *, closed: bool) -> tuple[list[int], str]:
+        """(ids of the chat turn, its text): the text is cut, never the turn."""
         room = self._limits.feedback_tokens
         while True:
             ids = self._tokenizer.appendix_ids(text, closed=closed)
             if len(ids) <= room:
-                return ids
+                return ids, text
             if not text:
                 raise ValueError(
                     f"rollout.max_feedback_tokens must hold the chat template's glue,"

@@ -352,6 +352,7 @@ def test_long_feedback_is_cut_and_its_turn_stays_whole(feedback):
             assert tail[-1] == OPEN
             shown = Letters().decode(tail[len(start) : -1])
             assert feedback.startswith(shown)
+            assert result.feedback[prompt][slot] == shown
             assert size <= 7
             assert shown == feedback or size >= 6
         assert (tree.feedback_lengths[prompt, LAYOUT.turn_slice(2)] == 0).all()

@@ -284,7 +284,7 @@ def test_the_ratio_starts_at_one_in_every_training_step():
         assert metrics["policy/clip_low"] == metrics["policy/clip_high"] == 0
         kls.append(metrics["loss/kl"])
     assert kls[0] < 1e-6
-    assert kls[2] > kls[1] > 1e-3
+    assert min(kls[1:]) > 1e-3
 
 
 def test_a_second_epoch_is_clipped():
