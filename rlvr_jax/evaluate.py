@@ -33,11 +33,10 @@ _COMPARE = flags.DEFINE_string("compare", None, "Earlier result to show beside i
 def main() -> None:
     """Evaluates one policy, writes the result and prints its table."""
     settings = config.parse(_CONFIG.value)
-    before = (
-        json.loads(pathlib.Path(_COMPARE.value).read_text())
-        if _COMPARE.value
-        else (None)
-    )
+    before = _earlier(pathlib.Path(_COMPARE.value)) if _COMPARE.value else None
+    if _OUTPUT.value:
+        # A folder that cannot be made is found now, not after the work.
+        pathlib.Path(_OUTPUT.value).parent.mkdir(parents=True, exist_ok=True)
     checkpoint = _CHECKPOINT.value
     if pathlib.Path(checkpoint).is_dir():
         model = dataclasses.replace(settings.model, path=checkpoint)
@@ -71,6 +70,17 @@ def main() -> None:
     if _OUTPUT.value:
         pathlib.Path(_OUTPUT.value).write_text(json.dumps(result, indent=1))
     print(table(result, before))
+
+
+def _earlier(path: pathlib.Path) -> dict[str, Any]:
+    """The result in a file that an evaluation wrote."""
+    try:
+        result = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"--compare={path}: not JSON: {error}") from error
+    if not (isinstance(result, dict) and {"metrics", "tasks"} <= result.keys()):
+        raise ValueError(f"--compare={path}: wanted a file that --output wrote")
+    return result
 
 
 def _restored(bench: Workbench, params: Any, checkpoint: str) -> Any:

@@ -94,6 +94,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
     """
     directory = model_directory(config)
     tokenizer = tasks.load_tokenizer(directory)
+    _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
     kinds = {task.kind for task in [*held_out, *training]}
     if len(kinds) > 1:
@@ -101,10 +102,18 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
             f"tasks.source and tasks.eval_source must hold one kind of task; got"
             f" {sorted(kinds)}"
         )
+    same = training is held_out
     training, skipped = _fitting(training, tokenizer, config, "tasks.source")
-    held_out, more = _fitting(held_out, tokenizer, config, "tasks.eval_source")
+    if same:
+        held_out = training
+    else:
+        held_out, more = _fitting(held_out, tokenizer, config, "tasks.eval_source")
+        skipped += more
     if not held_out:
-        raise ValueError("tasks.eval_source has no task that fits max_prompt_tokens")
+        raise ValueError(
+            f"tasks.{'source' if same else 'eval_source'} has no task whose prompt fits"
+            f" tasks.max_prompt_tokens {config.tasks.max_prompt_tokens}: raise it"
+        )
     if config.tasks.source == "programs":
         stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
     else:
@@ -129,9 +138,21 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         verifier=envs.make_verifier(kinds.pop(), workers=config.tasks.verifier_workers),
         stream=stream,
         held_out=held_out[: config.eval.tasks],
-        num_skipped=skipped + more,
+        num_skipped=skipped,
     )
     return workbench, params
+
+
+def _check_feedback_room(tokenizer: tasks.Tokenizer, config: Config) -> None:
+    """Raises ValueError if not even an empty feedback fits between two attempts."""
+    turns = max(config.rollout.layout.num_turns, config.eval.turns)
+    needed = len(tokenizer.appendix_ids("", closed=False))
+    room = config.rollout.max_feedback_tokens
+    if turns > 1 and needed > room:
+        raise ValueError(
+            "rollout.max_feedback_tokens must hold the chat template's glue,"
+            f" {needed} tokens, and some feedback; got {room}"
+        )
 
 
 def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
