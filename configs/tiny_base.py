@@ -25,21 +25,22 @@ def get_config() -> ConfigDict:
     """Sizes and data of the base model."""
     config = ConfigDict(dataclasses.asdict(PretrainConfig()))
     config.steps = 3000
-    config.prompts = 20
+    config.prompts = 32
     config.average = 0.99
-    config.rows = 3
+    config.rows = 4
     config.row_length = 256
+    config.target_length = 256
 
     config.shape.width = 128
     config.shape.layers = 4
     config.shape.heads = 4
     config.shape.mlp_width = 384
 
-    config.demonstrations.levels = (1.0, 1.0, 0.0)
-    config.demonstrations.mistake_share = 0.3
+    config.demonstrations.mistake_share = 0.25
+    config.demonstrations.trunk_share = 0.2
     config.demonstrations.second_share = 0.3
 
-    config.optimizer.learning_rate = 3e-3
+    config.optimizer.learning_rate = 2e-3
     config.optimizer.schedule = "linear"
     config.optimizer.warmup_steps = 50
     config.optimizer.b2 = 0.98

@@ -26,11 +26,14 @@ class ModelSection:
         path: Hugging Face directory; "" is the small model shipped with the package.
         dtype: of activations and caches, `float32` or `bfloat16`; masters are float32.
         remat: recompute each layer in the backward pass.
+        unroll: layers per step of the loop over layers; all of a small model at once
+            is faster on a CPU, one compiles fastest.
     """
 
     path: str = ""
     dtype: str = "float32"
     remat: bool = True
+    unroll: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +54,7 @@ class TasksSection:
     source: str = "programs"
     format: str = "auto"
     eval_source: str = ""
-    levels: tuple[float, ...] = (1.0, 2.0, 2.0)
+    levels: tuple[float, ...] = (1.0, 2.0, 0.0)
     max_prompt_tokens: int = 64
     too_long: str = "error"
     verifier_workers: int = 2
@@ -269,6 +272,7 @@ CHOICES = {
 }
 POSITIVE = (
     "steps",
+    "model.unroll",
     "tasks.max_prompt_tokens",
     "tasks.verifier_workers",
     "rollout.prompts",

@@ -133,12 +133,14 @@ class Decoder(nn.Module):
         dtype: type of the activations and matrix products.
         backend: attention backend, see `attention`.
         remat: recompute each layer in the backward pass and keep its input only.
+        unroll: layers per step of the loop over layers.
     """
 
     config: ModelConfig
     dtype: Any = jnp.float32
     backend: str = "xla"
     remat: bool = True
+    unroll: int = 1
 
     def setup(self) -> None:
         for name, entry in outer_parameters(self.config).items():
@@ -176,6 +178,7 @@ class Decoder(nn.Module):
             split_rngs={"params": True},
             in_axes=(nn.broadcast, nn.broadcast),
             length=self.config.num_layers,
+            unroll=self.unroll,
         )
         x = embed_tokens(self.embed, tokens, self.dtype)
         x, _ = stack(self.layers, x, positions, last_reader)

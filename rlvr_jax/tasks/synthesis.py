@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from rlvr_jax.tasks import families
 from rlvr_jax.tasks.records import Task
 
-# One visible argument comes from each part of `families.CENTRE`, so that a kink (max,
-# abs) is seldom unseen.
-VISIBLE_STRATA = (range(-9, -4), range(-4, 0), range(0, 5), range(5, 10))
+# Where the visible arguments come from, one each, shown in this order: 0 and 1 give
+# away offsets and slopes, the outer ones show most kinks (max, abs).
+VISIBLE_STRATA = (range(-9, -1), (0,), (1,), range(2, 10))
 HIDDEN_TESTS = 6
 
 
@@ -26,7 +26,7 @@ def synthesize(
     start: int,
     count: int,
     split: str,
-    levels: Sequence[float] = (1.0, 2.0, 2.0),
+    levels: Sequence[float] = (1.0, 2.0, 0.0),
 ) -> list[Task]:
     """Tasks start .. start + count - 1 of the stream named by (seed, split, levels).
 
@@ -42,7 +42,7 @@ def synthesize(
     Returns:
         Tasks of kind "programs". `tests` holds ten (argument, expected) pairs of ints
         with distinct arguments, the four of `visible_tests` first; the prompt shows
-        these four as "f(3)=11 f(0)=2 ...". `answer` is an expression in x.
+        these four as "f(-4)=-10 f(0)=2 ...". `answer` is an expression in x.
 
     Raises:
         ValueError: an argument is outside its range.
@@ -109,11 +109,11 @@ def _draw_index(uniform, bounds: Sequence[float]) -> int:
 
 
 def _draw_visible(uniform, function: families.Function) -> list[int]:
-    """Returns one argument per stratum, in random order, with unequal values."""
+    """Returns one argument per stratum, ascending, with unequal values."""
     while True:  # Ends: no value of a function covers all the strata.
         visible = [_draw(uniform, stratum) for stratum in VISIBLE_STRATA]
         if len({function.value(x) for x in visible}) > 1:
-            return _draw_distinct(uniform, visible, len(visible))
+            return visible
 
 
 def _draw(uniform, items: Sequence):

@@ -1,8 +1,9 @@
 """Demonstrations for the supervised warm start: answers, mistakes, and their repair.
 
-One demonstration is a small tree under one prompt: the right answer, a mistake, and
-below the mistake, after the feedback that the verifier would give, the right answer
-again, or a second mistake and then the right answer.
+One demonstration is a small tree: its trunk is the text of the prompt, below it stand
+the right answer and a mistake, and below the mistake, after the feedback that the
+verifier would give, the right answer again, or a second mistake and then the right
+answer. The trunk is imitated too: whoever predicts the next example knows the function.
 """
 
 import dataclasses
@@ -17,9 +18,10 @@ from rlvr_jax.envs.programs import judge_values
 from rlvr_jax.tasks import Task, Tokenizer, families
 from rlvr_jax.tree import RolloutTree, TreeLayout, empty_tree
 
-LAYOUT = TreeLayout((2, 2, 1))
-# Slots: the right answer, a mistake, its repair, a second mistake, the repair of both.
-RIGHT, MISTAKE, REPAIR, SECOND, LAST = 0, 1, 4, 5, 9
+LAYOUT = TreeLayout((1, 2, 2, 1))
+# Slots: the prompt's text, the right answer, a mistake, its repair, a second mistake,
+# the repair of both.
+TRUNK, RIGHT, MISTAKE, REPAIR, SECOND, LAST = 0, 1, 2, 5, 6, 10
 
 MOST_CHARACTERS = 20
 _CONSTANT = re.compile(r"[+-]?\d+")
@@ -69,19 +71,21 @@ def fill_tree(
     demonstrations: Sequence[Demonstration],
     tokenizer: Tokenizer,
     *,
-    prompt_length: int,
-    response_length: int,
+    text_length: int,
     feedback_length: int,
 ) -> RolloutTree:
     """Demonstrations as one tree each; see `LAYOUT` for the slots.
 
+    The tree's own prompt is the first token alone; the rest of the prompt is the trunk.
+
     Args:
         demonstrations: B of them.
         tokenizer: of the model.
-        prompt_length, response_length, feedback_length: capacities in tokens.
+        text_length: capacity of a prompt or an answer, tokens.
+        feedback_length: capacity of what stands between attempts, tokens.
 
     Returns:
-        `RolloutTree` with `node_mask` where an answer or a mistake stands.
+        `RolloutTree` with `node_mask` where a text stands.
 
     Raises:
         ValueError: something is longer than its capacity.
@@ -89,24 +93,25 @@ def fill_tree(
     tree = empty_tree(
         LAYOUT,
         num_prompts=len(demonstrations),
-        prompt_length=prompt_length,
-        response_length=response_length,
+        prompt_length=1,
+        response_length=text_length,
         feedback_length=feedback_length,
     )
     for row, demonstration in enumerate(demonstrations):
         task, mistakes = demonstration.task, demonstration.mistakes
-        ids = tokenizer.prompt_ids(task.prompt)
-        tree.prompt_lengths[row] = _put(tree.prompt_tokens[row], ids, "prompt_length")
-        nodes = [(RIGHT, task.answer), (MISTAKE, mistakes[0].text)]
-        nodes.append((REPAIR, task.answer))
+        first, *trunk = tokenizer.prompt_ids(task.prompt)
+        tree.prompt_tokens[row], tree.prompt_lengths[row] = first, 1
+        end = tokenizer.stop_ids[0]
+        answer = [*tokenizer.encode(task.answer), end]
+        wrong = [[*tokenizer.encode(mistake.text), end] for mistake in mistakes]
+        nodes = [(TRUNK, trunk), (RIGHT, answer), (MISTAKE, wrong[0]), (REPAIR, answer)]
         notes = [(MISTAKE, mistakes[0].feedback)]
         if len(mistakes) == 2:
-            nodes += [(SECOND, mistakes[1].text), (LAST, task.answer)]
+            nodes += [(SECOND, wrong[1]), (LAST, answer)]
             notes.append((SECOND, mistakes[1].feedback))
-        for slot, text in nodes:
+        for slot, ids in nodes:
             place = (row, slot)
-            ids = [*tokenizer.encode(text), tokenizer.stop_ids[0]]
-            length = _put(tree.response_tokens[place], ids, "response_length")
+            length = _put(tree.response_tokens[place], ids, "text_length")
             tree.response_lengths[place] = length
             tree.node_mask[place] = tree.context_mask[place] = True
             tree.solved[place] = slot not in (MISTAKE, SECOND)
@@ -117,14 +122,17 @@ def fill_tree(
     return tree
 
 
-def shares(tree: RolloutTree, *, mistake_share: float) -> np.ndarray:
+def shares(
+    tree: RolloutTree, *, mistake_share: float, trunk_share: float
+) -> np.ndarray:
     """How much of each node is imitated, float32 [B, N] in [0, 1].
 
     The two first answers share a weight of 1: the mistake's part is the probability
     with which the model is taught to begin wrongly. Repairs weigh 1; a second mistake
-    is context alone.
+    is context alone. A trunk weighs `trunk_share`.
     """
     weights = np.where(tree.node_mask & tree.solved, 1.0, 0.0).astype(np.float32)
+    weights[:, TRUNK] = trunk_share
     weights[:, RIGHT] = 1.0 - mistake_share
     weights[:, MISTAKE] = mistake_share
     return weights

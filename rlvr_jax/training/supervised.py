@@ -50,15 +50,17 @@ class DemonstrationsSection:
         levels: shares of the difficulty levels of `tasks.synthesize`.
         mistake_share: how much of the weight of first answers goes to mistakes, in
             [0, 1): an error of the base model that training can take away.
+        trunk_share: weight of a token of the prompt, >= 0; an answer's is 1.
         second_share: probability of a second mistake.
-        prompt_tokens, response_tokens, feedback_tokens: capacities.
+        text_tokens: capacity of a prompt or an answer.
+        feedback_tokens: capacity of what stands between attempts.
     """
 
-    levels: tuple[float, ...] = (1.0, 2.0, 2.0)
+    levels: tuple[float, ...] = (1.0, 2.0, 0.0)
     mistake_share: float = 0.3
+    trunk_share: float = 0.3
     second_share: float = 0.3
-    prompt_tokens: int = 64
-    response_tokens: int = 32
+    text_tokens: int = 64
     feedback_tokens: int = 48
 
 
@@ -108,6 +110,11 @@ class PretrainConfig:
             raise ValueError(
                 "demonstrations.mistake_share must be in [0, 1); got"
                 f" {section.mistake_share}"
+            )
+        if section.trunk_share < 0:
+            raise ValueError(
+                f"demonstrations.trunk_share must be 0 or more; got"
+                f" {section.trunk_share}"
             )
         if not 0 <= section.second_share <= 1:
             raise ValueError(
@@ -193,7 +200,7 @@ def new_model(config: PretrainConfig, vocab_size: int) -> tuple[models.Decoder, 
         initializer_range=0.02,
     )
     _, params = models.init(model_config, jax.random.key(config.seed))
-    return models.Decoder(model_config, dtype=jnp.float32, remat=False), params
+    return models.Decoder(model_config, remat=False, unroll=shape.layers), params
 
 
 def batch_of(config: PretrainConfig, tokenizer: Tokenizer, step: int) -> TrainBatch:
@@ -212,11 +219,14 @@ def batch_of(config: PretrainConfig, tokenizer: Tokenizer, step: int) -> TrainBa
             for task in tasks
         ],
         tokenizer,
-        prompt_length=section.prompt_tokens,
-        response_length=section.response_tokens,
+        text_length=section.text_tokens,
         feedback_length=section.feedback_tokens,
     )
-    parts = shares(tree, mistake_share=section.mistake_share)
+    parts = shares(
+        tree,
+        mistake_share=section.mistake_share,
+        trunk_share=section.trunk_share,
+    )
     imitated = parts > 0
     # An average over imitated tokens in which a token counts by its node's part.
     weights = parts / (parts * tree.response_lengths).sum()

@@ -124,7 +124,11 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
             f"{directory}: the tokenizer has {tokenizer.vocab_size} ids but the model"
             f" has {model.config.vocab_size} embeddings; they belong to two models"
         )
-    model = model.clone(dtype=jnp.dtype(config.model.dtype), remat=config.model.remat)
+    model = model.clone(
+        dtype=jnp.dtype(config.model.dtype),
+        remat=config.model.remat,
+        unroll=config.model.unroll,
+    )
     buckets = sampling.Buckets(
         contexts=config.sampler.contexts,
         context_lengths=config.context_lengths(),
