@@ -11,7 +11,7 @@ from rlvr_jax.tasks import (
 )
 from rlvr_jax.training import demonstrations as module
 
-SIZES = {"prompt_length": 64, "response_length": 24, "feedback_length": 48}
+SIZES = {"text_length": 64, "feedback_length": 48}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,8 @@ def test_tree_is_prompt_mistake_appendix_repair(some, tokenizer):
         return tree.feedback_tokens[0, slot, : tree.feedback_lengths[0, slot]].tolist()
 
     end = tokenizer.stop_ids[0]
-    prompt = tree.prompt_tokens[0, : tree.prompt_lengths[0]].tolist()
+    assert tree.prompt_lengths[0] == 1
+    prompt = [int(tree.prompt_tokens[0, 0]), *response(module.TRUNK)]
     assert prompt == tokenizer.prompt_ids(task.prompt)
     answer = [*tokenizer.encode(task.answer), end]
     for slot in (module.RIGHT, module.REPAIR, module.LAST):
@@ -87,13 +88,15 @@ def test_tree_is_prompt_mistake_appendix_repair(some, tokenizer):
     told = tokenizer.appendix_ids(second.feedback, closed=True)
     assert appendix(module.SECOND) == told
     parents = tree.layout.parents
+    assert parents[module.RIGHT] == parents[module.MISTAKE] == module.TRUNK
     assert parents[module.REPAIR] == parents[module.SECOND] == module.MISTAKE
     assert parents[module.LAST] == module.SECOND
 
 
 def test_a_second_mistake_is_context_alone(some, tokenizer):
     tree = module.fill_tree(some[:30], tokenizer, **SIZES)
-    parts = module.shares(tree, mistake_share=0.25)
+    parts = module.shares(tree, mistake_share=0.25, trunk_share=0.5)
+    assert (parts[:, module.TRUNK] == 0.5).all()
     assert (parts[:, module.RIGHT] == 0.75).all()
     assert (parts[:, module.MISTAKE] == 0.25).all()
     assert (parts[:, module.REPAIR] == 1).all()

@@ -58,6 +58,7 @@ def test_targets_are_the_imitated_responses_and_nothing_else(tokenizer):
         )
         texts = [task.answer] * (1 + len(made.mistakes)) + [made.mistakes[0].text]
         wanted += [[*tokenizer.encode(text), *tokenizer.stop_ids] for text in texts]
+        wanted.append(tokenizer.prompt_ids(task.prompt)[1:])
     trained = []
     for row in range(batch.num_rows):
         real = batch.loss_mask[row]
