@@ -14,6 +14,7 @@ from ml_collections import config_flags
 from configs import algorithms, quickstart
 from rlvr_jax import command_line
 from rlvr_jax import config as configs
+from rlvr_jax.config import checks
 from rlvr_jax.credit import CreditConfig
 
 QUICKSTART = str(pathlib.Path(quickstart.__file__))
@@ -217,16 +218,16 @@ def test_wrong_types_and_unknown_keys(values, message):
         configs.parse(with_values(**values))
 
 
-@pytest.mark.parametrize("path", configs.CHOICES)
+@pytest.mark.parametrize("path", checks.CHOICES)
 def test_a_choice_names_what_there_is(path):
-    first = configs.CHOICES[path][0]
+    first = checks.CHOICES[path][0]
     with pytest.raises(
         ValueError, match=rf"{path} must be one of .*{first}.*got 'odd'"
     ):
         configs.parse(with_values(**{path.replace(".", "__"): "odd"}))
 
 
-@pytest.mark.parametrize("path", configs.POSITIVE)
+@pytest.mark.parametrize("path", checks.POSITIVE)
 def test_a_size_must_be_above_zero(path):
     zero = type(FIELDS[path])(0)
     with pytest.raises(ValueError, match=rf"{path} must be above 0; got 0"):
@@ -240,7 +241,7 @@ def test_not_a_number_is_no_temperature():
         configs.parse(with_values(rollout__temperature=float("nan")))
 
 
-@pytest.mark.parametrize("path", configs.NOT_NEGATIVE)
+@pytest.mark.parametrize("path", checks.NOT_NEGATIVE)
 def test_a_limit_must_not_be_negative(path):
     value = type(FIELDS[path])(-1)
     with pytest.raises(ValueError, match=rf"{path} must be 0 or more; got -1"):

@@ -41,11 +41,11 @@ OWNERS = {
     "transformers": ("tasks/",),
     "tokenizers": ("tasks/", "models/gguf"),
     "orbax": ("checkpoint.py",),
-    "ml_collections": ("config.py",),
+    "ml_collections": ("config/parsing.py",),
     "optax": ("training/",),
     "flax": ("models/",),
     "safetensors": ("models/",),
-    "absl": ("config.py", "command_line.py", *(f"{n}.py" for n in LAYERS)),
+    "absl": ("config/parsing.py", "command_line.py", *(f"{n}.py" for n in LAYERS)),
 }
 PURE = ("tree", "objective", "credit", "packing")
 PURE_IMPORTS = {"jax", "numpy", "rlvr_jax"}

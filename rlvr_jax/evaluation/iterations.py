@@ -75,26 +75,31 @@ def evaluate(
 
 
 def _rows(grown: Rollout) -> list[dict[str, Any]]:
-    """Per task: which chains are solved within k iterations, for every k."""
+    """Per task: how many chains are solved within k iterations, for every k.
+
+    A chain with an attempt that could not be graded says nothing: it is left out.
+    """
     tree = grown.tree
     chains, turns = tree.layout.branching[0], tree.layout.num_turns
     # Slots are in level order and every branching but the first is 1.
     shape = (tree.num_prompts, turns, chains)
-    solved = (tree.solved & tree.node_mask).reshape(shape)
-    there = tree.context_mask.reshape(shape)
+    solved, there = tree.solved.reshape(shape), tree.context_mask.reshape(shape)
     rows = []
     for prompt, task in enumerate(grown.tasks):
+        verdicts = grown.verdicts[prompt]
+        lost = {slot % chains for slot, row in verdicts.items() if row.reward is None}
+        kept = [chain for chain in range(chains) if chain not in lost]
         answers = [solved[prompt, 0]]
         for turn in range(1, turns):
             here = there[prompt, turn]
             answers.append(np.where(here, solved[prompt, turn], answers[-1]))
-        statuses = [grown.verdicts[prompt][slot].status for slot in range(chains)]
         rows.append(
             {
                 "id": task.id,
-                "correct": [int(answer.sum()) for answer in answers],
-                "samples": chains,
-                "no_answer": statuses.count("no_answer"),
+                "correct": [int(answer[kept].sum()) for answer in answers],
+                "samples": len(kept),
+                "lost": len(lost),
+                "no_answer": sum(verdicts[slot].status == "no_answer" for slot in kept),
             }
         )
     return rows
@@ -103,15 +108,21 @@ def _rows(grown: Rollout) -> list[dict[str, Any]]:
 def _metrics(rows: list[dict[str, Any]], config: Config) -> dict[str, Any]:
     section = config.eval
     name = "ver" if section.expand == "unsolved" else "iter"
-    metrics = {
-        f"eval/pass_at_{k}": mean_interval(
-            [pass_at_k(row["samples"], row["correct"][0], k) for row in rows]
-        )
-        for k in section.pass_at
-    }
+    graded = [row for row in rows if row["samples"]]
+    if not graded:
+        raise ValueError("no task of the evaluation could be graded: see host.json")
+    metrics = {}
+    for k in section.pass_at:
+        enough = [row for row in graded if row["samples"] >= k]
+        if enough:
+            metrics[f"eval/pass_at_{k}"] = mean_interval(
+                [pass_at_k(row["samples"], row["correct"][0], k) for row in enough]
+            )
     for turn in range(section.turns):
-        shares = [row["correct"][turn] / row["samples"] for row in rows]
+        shares = [row["correct"][turn] / row["samples"] for row in graded]
         metrics[f"eval/{name}_{turn + 1}"] = mean_interval(shares)
-    without = [row["no_answer"] / row["samples"] for row in rows]
+    without = [row["no_answer"] / row["samples"] for row in graded]
     metrics["eval/no_answer"] = mean_interval(without)
+    lost = [row["lost"] / (row["lost"] + row["samples"]) for row in rows]
+    metrics["eval/lost"] = mean_interval(lost)
     return metrics

@@ -59,6 +59,7 @@ def _change(name: str, before: dict[str, Any], after: dict[str, Any]) -> str:
     changes = [
         now["correct"][turn] / now["samples"] - was["correct"][turn] / was["samples"]
         for was, now in zip(before["tasks"], after["tasks"], strict=True)
+        if was["samples"] and now["samples"]
     ]
     row = mean_interval(changes)
     return f"{row['mean']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"

@@ -61,3 +61,32 @@ class Buckets:
     def new_lengths(self, max_new_tokens: int) -> tuple[int, ...]:
         """Sizes that the cache of new tokens takes on the way to the limit."""
         return doubling(self.chunk, max_new_tokens)
+
+    def num_slots(self, count: int) -> int:
+        """Contexts that the caches of `count` contexts have room for, padding too."""
+        whole, rest = divmod(count, self.contexts[-1])
+        return whole * self.contexts[-1] + (self.num_contexts(rest) if rest else 0)
+
+    def cache_tokens(
+        self, branching: tuple[int, ...], num_prompts: int, max_new_tokens: int
+    ) -> int:
+        """Tokens of all caches that a rollout holds at once, at the most.
+
+        Args:
+            branching: children per context of each turn.
+            num_prompts: prompts of the rollout.
+            max_new_tokens: limit of a response.
+
+        Returns:
+            The largest sum of two neighbouring turns: a turn's caches are read while
+            the next turn's are made.
+        """
+        turns, contexts = [], num_prompts
+        for samples in branching:
+            tokens = (
+                self.context_lengths[-1]
+                + samples * self.new_lengths(max_new_tokens)[-1]
+            )
+            turns.append(self.num_slots(contexts) * tokens)
+            contexts *= samples
+        return max(map(sum, zip(turns, [0, *turns], strict=False)))

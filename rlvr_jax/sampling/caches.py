@@ -16,6 +16,12 @@ import jax.numpy as jnp
 Cache = list[tuple[jax.Array, jax.Array]]
 
 
+def context_bytes(config: Any, length: int, dtype: Any) -> int:
+    """Size of the cache of `length` tokens, keys and values of all layers, bytes."""
+    per_token = 2 * config.num_layers * config.num_kv_heads * config.head_dim
+    return per_token * length * jnp.dtype(dtype).itemsize
+
+
 def empty_context(config: Any, num_contexts: int, length: int, dtype: Any) -> Cache:
     """A context cache of zeros, [M, Hkv, d, C] and [M, Hkv, C, d] per layer."""
     heads, width = config.num_kv_heads, config.head_dim

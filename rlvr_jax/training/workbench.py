@@ -129,22 +129,45 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         remat=config.model.remat,
         unroll=config.model.unroll,
     )
-    buckets = sampling.Buckets(
-        contexts=config.sampler.contexts,
-        context_lengths=config.context_lengths(),
-        chunk=config.sampler.chunk,
-    )
     workbench = Workbench(
         config=config,
         tokenizer=tokenizer,
         model=model,
-        sampler=sampling.Sampler(model, buckets=buckets),
+        sampler=sampling.Sampler(model, buckets=_buckets(model, config)),
         verifier=envs.make_verifier(kinds.pop(), workers=config.tasks.verifier_workers),
         stream=stream,
         held_out=held_out[: config.eval.tasks],
         num_skipped=skipped,
     )
     return workbench, params
+
+
+def _buckets(model: models.Decoder, config: Config) -> sampling.Buckets:
+    """The sampler's shapes; raises ValueError if their caches could be too large."""
+    buckets = sampling.Buckets(
+        contexts=config.sampler.contexts,
+        context_lengths=config.context_lengths(),
+        chunk=config.sampler.chunk,
+    )
+    rollout, section = config.rollout, config.eval
+    for name, branching in (
+        ("rollout.branching", rollout.branching),
+        (
+            "eval.samples and eval.turns",
+            (section.samples,) + (1,) * (section.turns - 1),
+        ),
+    ):
+        tokens = buckets.cache_tokens(
+            branching, rollout.prompts, rollout.max_response_tokens
+        )
+        needed = sampling.context_bytes(model.config, tokens, model.dtype)
+        if needed > config.sampler.cache_bytes:
+            raise ValueError(
+                f"sampler.cache_bytes is {config.sampler.cache_bytes} but the caches of"
+                f" {rollout.prompts} prompts with {name} {branching} may take {needed}"
+                " bytes: raise it, or lower rollout.prompts, branching or limits"
+            )
+    return buckets
 
 
 def _check_feedback_room(tokenizer: tasks.Tokenizer, config: Config) -> None:

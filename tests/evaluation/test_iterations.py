@@ -21,6 +21,7 @@ VERDICTS = {
     "V": Verdict(0.5, False, "", "failed", 1, 2, True),
     "F": Verdict(0.0, False, "", "failed", 0, 2, False),
     "N": Verdict(0.0, False, "", "no_answer", 0, 2, False),
+    "L": Verdict(None, False, "", "infrastructure", 0, 2),
 }
 
 
@@ -40,7 +41,10 @@ def grown(tasks, scripts, expand):
             for turn, letter in enumerate(script):
                 slot = turn * CHAINS + chain
                 verdict = verdicts[row][slot] = VERDICTS[letter]
-                arrays.context_mask[row, slot] = arrays.node_mask[row, slot] = True
+                arrays.context_mask[row, slot] = True
+                if verdict.reward is None:
+                    break
+                arrays.node_mask[row, slot] = True
                 arrays.rewards[row, slot] = verdict.reward
                 arrays.solved[row, slot] = verdict.solved
                 over = (
@@ -134,6 +138,7 @@ def test_iter_k_counts_the_last_attempt_up_to_the_k_th(run_evaluation):
             "eval/iter_2": (1 + 0 + 2) / 6,
             "eval/iter_3": (2 + 0 + 2) / 6,
             "eval/no_answer": (0 + 1 + 0) / 6,
+            "eval/lost": 0,
         }
     )
 
@@ -162,6 +167,27 @@ def test_an_attempt_that_was_not_made_is_not_counted(run_evaluation):
     # Every chain stops at once: later slots hold junk that says "solved".
     result = run_evaluation("visible_failed", scripts=[("V", "V")] * 3)
     assert [row["correct"] for row in result["tasks"]] == [[0, 0, 0]] * 3
+
+
+def test_what_was_not_graded_is_left_out_and_counted(run_evaluation):
+    scripts = [("FLP", "FPF"), ("L", "P"), ("P", "P")]
+    result = run_evaluation("visible_failed", scripts=scripts)
+    assert [row["samples"] for row in result["tasks"]] == [1, 1, 2]
+    assert [row["correct"] for row in result["tasks"]] == [
+        [0, 1, 1],
+        [1, 1, 1],
+        [2, 2, 2],
+    ]
+    values = means(result)
+    assert values["eval/iter_1"] == pytest.approx((0 + 1 + 1) / 3)
+    assert values["eval/lost"] == pytest.approx((1 + 1 + 0) / 6)
+    # One sample cannot say anything of pass@2: only the last task has two.
+    assert values["eval/pass_at_2"] == 1
+
+
+def test_an_evaluation_without_any_verdict_is_an_error(run_evaluation):
+    with pytest.raises(ValueError, match="no task of the evaluation could be graded"):
+        run_evaluation("visible_failed", scripts=[("L", "L")] * 3)
 
 
 def test_batches_have_the_settings_of_evaluation(run_evaluation):

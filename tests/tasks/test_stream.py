@@ -53,7 +53,9 @@ def test_an_empty_data_set_is_refused():
 
 def test_programs_go_on_where_the_last_step_ended():
     stream = tasks.ProgramStream(seed=5, levels=(1.0, 2.0, 2.0))
-    expected = tasks.synthesize(seed=5, start=6, count=4, split="train")
+    expected = tasks.synthesize(
+        seed=5, start=6, count=4, split="train", levels=(1.0, 2.0, 2.0)
+    )
     assert stream.batch(3, 2) + stream.batch(4, 2) == expected
     other = tasks.ProgramStream(seed=6, levels=(1.0, 2.0, 2.0))
     assert other.batch(3, 2) != stream.batch(3, 2)

@@ -138,6 +138,11 @@ def test_feedback_without_room_for_the_chat_template(make_config):
     bench.verifier.close()
 
 
+def test_caches_larger_than_allowed(make_config):
+    config = make_config(sampler__cache_bytes=1000)
+    refuses(config, r"cache_bytes is 1000 but .* rollout\.branching .* bytes: raise it")
+
+
 def command(name, model_directory, *arguments):
     return subprocess.run(
         [

@@ -1,0 +1,116 @@
+"""What a configuration may not be: one clear line for each value that cannot work."""
+
+from typing import Any
+
+from rlvr_jax.config.sections import Config
+
+CHOICES = {
+    "model.dtype": ("float32", "bfloat16"),
+    "tasks.too_long": ("error", "skip"),
+    "rollout.expand": ("unsolved", "visible_failed", "all"),
+    "eval.expand": ("unsolved", "visible_failed", "all"),
+    "objective.surrogate": ("reinforce", "clip"),
+    "objective.reduction": ("token", "response", "constant", "group"),
+    "objective.old_log_probs": ("live", "sampler", "recompute"),
+    "optimizer.schedule": ("constant", "linear", "cosine"),
+}
+POSITIVE = (
+    "steps",
+    "model.unroll",
+    "tasks.max_prompt_tokens",
+    "tasks.verifier_workers",
+    "rollout.prompts",
+    "rollout.max_response_tokens",
+    "rollout.max_feedback_tokens",
+    "rollout.temperature",
+    "sampler.chunk",
+    "update.epochs",
+    "update.minibatches",
+    "update.rows",
+    "update.row_length",
+    "update.target_length",
+    "update.head_chunk",
+    "optimizer.learning_rate",
+    "eval.tasks",
+    "eval.samples",
+    "eval.turns",
+    "checkpoint.every",
+    "checkpoint.keep",
+)
+NOT_NEGATIVE = (
+    "rollout.budget",
+    "objective.clip_low",
+    "objective.clip_high",
+    "objective.dual_clip",
+    "objective.kl_coefficient",
+    "optimizer.warmup_steps",
+    "optimizer.weight_decay",
+    "optimizer.clip_norm",
+    "eval.every",
+    "eval.temperature",
+    "eval.top_k",
+    "checkpoint.rollouts_every",
+)
+
+
+def _read(config: Config, path: str) -> Any:
+    value: Any = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def check(config: Config) -> None:
+    """Raises ValueError for values that cannot work, one clear line each."""
+    for path, choices in CHOICES.items():
+        if _read(config, path) not in choices:
+            raise ValueError(
+                f"{path} must be one of {choices}; got {_read(config, path)!r}"
+            )
+    for path in POSITIVE:
+        if not _read(config, path) > 0:
+            raise ValueError(f"{path} must be above 0; got {_read(config, path)}")
+    for path in NOT_NEGATIVE:
+        if not _read(config, path) >= 0:
+            raise ValueError(f"{path} must be 0 or more; got {_read(config, path)}")
+    for path in ("optimizer.b1", "optimizer.b2"):
+        if not 0 <= _read(config, path) < 1:
+            raise ValueError(f"{path} must be in [0, 1); got {_read(config, path)}")
+    if not 0 < config.eval.top_p <= 1:
+        raise ValueError(f"eval.top_p must be in (0, 1]; got {config.eval.top_p}")
+    config.credit.check()
+    rollout, update = config.rollout, config.update
+    turns = rollout.layout.num_turns
+    longest = config.longest_path(turns)
+    if longest > update.row_length:
+        raise ValueError(
+            f"update.row_length must hold the longest path of {turns} turns, {longest}"
+            f" tokens (prompt, responses and feedback); got {update.row_length}"
+        )
+    if rollout.max_response_tokens > update.target_length:
+        raise ValueError(
+            "update.target_length must be at least rollout.max_response_tokens"
+            f" {rollout.max_response_tokens}; got {update.target_length}"
+        )
+    if update.minibatches > rollout.prompts:
+        raise ValueError(
+            f"update.minibatches must be at most rollout.prompts {rollout.prompts};"
+            f" got {update.minibatches}"
+        )
+    per_rollout = update.epochs * update.minibatches
+    if config.objective.old_log_probs == "live" and per_rollout > 1:
+        raise ValueError(
+            "objective.old_log_probs 'live' needs one epoch and one mini-batch; got"
+            f" {update.epochs} and {update.minibatches}: use 'sampler' or 'recompute'"
+        )
+    samples = config.eval.samples
+    if not all(1 <= k <= samples for k in config.eval.pass_at):
+        raise ValueError(
+            f"eval.pass_at must be between 1 and eval.samples {samples};"
+            f" got {config.eval.pass_at}"
+        )
+    if max(config.context_lengths()) < config.longest_context():
+        raise ValueError(
+            "sampler.context_lengths must reach the longest context,"
+            f" {config.longest_context()} tokens; got {config.context_lengths()}"
+        )
