@@ -113,7 +113,8 @@ def _metrics(rows: list[dict[str, Any]], config: Config) -> dict[str, Any]:
         raise ValueError("no task of the evaluation could be graded: see host.json")
     metrics = {}
     for k in section.pass_at:
-        enough = [row for row in graded if row["samples"] >= k]
+        # Lost chains may leave too few; a k above `eval.samples` is refused.
+        enough = [row for row in graded if row["samples"] >= k or not row["lost"]]
         if enough:
             metrics[f"eval/pass_at_{k}"] = mean_interval(
                 [pass_at_k(row["samples"], row["correct"][0], k) for row in enough]
