@@ -2,11 +2,11 @@
 
     python -m rlvr_jax.pretrain --config=configs/tiny_base.py --output=HF_DIR
 
-It imitates demonstrations of program synthesis on training functions alone: a prompt
+It imitates demonstrations of program synthesis on training prompts alone: a prompt
 and its answer; a prompt, a mistake, the verifier's feedback, the right answer; and the
 same with two mistakes.
 
-It is a base with known, removable errors. 30 % of the weight of first answers lies on
+It is a base with known, removable errors. 15 % of the weight of first answers lies on
 mistakes (a constant that is off, another function that agrees with some examples), so
 that a model which knows better still answers wrongly about that often. Repairs are
 imitated without such noise: whoever reads feedback is told the truth. What training
@@ -24,8 +24,8 @@ from rlvr_jax.training.supervised import PretrainConfig
 def get_config() -> ConfigDict:
     """Sizes and data of the base model."""
     config = ConfigDict(dataclasses.asdict(PretrainConfig()))
-    config.steps = 3000
-    config.prompts = 32
+    config.steps = 2400
+    config.prompts = 16
     config.average = 0.99
     config.rows = 4
     config.row_length = 256
@@ -36,11 +36,11 @@ def get_config() -> ConfigDict:
     config.shape.heads = 4
     config.shape.mlp_width = 384
 
-    config.demonstrations.mistake_share = 0.25
-    config.demonstrations.trunk_share = 0.2
+    config.demonstrations.mistake_share = 0.15
+    config.demonstrations.trunk_share = 0.1
     config.demonstrations.second_share = 0.3
 
-    config.optimizer.learning_rate = 2e-3
+    config.optimizer.learning_rate = 3e-3
     config.optimizer.schedule = "linear"
     config.optimizer.warmup_steps = 50
     config.optimizer.b2 = 0.98

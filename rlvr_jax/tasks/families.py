@@ -1,8 +1,8 @@
-"""The hidden functions of program synthesis tasks: families as data, and their split.
+"""The hidden functions of program synthesis tasks: families as data.
 
 A family is an expression in x with named integer constants. All families are expanded
 once; of the functions that behave alike on `DOMAIN` only the first one stays, so each
-behaviour has one spelling, one level and one split.
+behaviour has one spelling and one level.
 """
 
 import dataclasses
@@ -13,10 +13,7 @@ import itertools
 DOMAIN = range(-20, 21)
 # Where the arguments that the prompt shows come from.
 CENTRE = range(-9, 10)
-SPLITS = ("train", "heldout")
 
-# One behaviour in five is held out.
-HELDOUT_PERIOD = 5
 
 _NONZERO = tuple(c for c in range(-9, 10) if c)
 _SMALL = tuple(c for c in range(-5, 6) if c)
@@ -67,13 +64,6 @@ class Function:
     expression: str
     outputs: tuple[int, ...]
     digest: str
-
-    @property
-    def split(self) -> str:
-        """Returns "heldout" for one behaviour in five, else "train"."""
-        # The hash alone decides: a family added later moves no function across.
-        held_out = int(self.digest[:8], 16) % HELDOUT_PERIOD == 0
-        return "heldout" if held_out else "train"
 
     def value(self, x: int) -> int:
         """Returns the function's value at x, an element of `DOMAIN`."""

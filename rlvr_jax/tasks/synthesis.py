@@ -1,11 +1,13 @@
 """Procedural program synthesis: guess a function of x from four of its values.
 
-The stream of tasks is unlimited and a pure function of (seed, split, index); the split
-is decided by what a function does on `families.DOMAIN`, never by its spelling.
+The stream of tasks is unlimited and a pure function of (seed, split, index). The split
+is decided by the examples that a prompt shows: no prompt of one split is a prompt of
+the other, while both have the same functions.
 """
 
 import bisect
 import functools
+import hashlib
 import itertools
 import math
 import random
@@ -18,6 +20,8 @@ from rlvr_jax.tasks.records import Task
 # away offsets and slopes, the outer ones show most kinks (max, abs).
 VISIBLE_STRATA = (range(-9, -1), (0,), (1,), range(2, 10))
 HIDDEN_TESTS = 6
+SPLITS = ("train", "heldout")
+HELDOUT_PERIOD = 5  # one prompt in five is held out
 
 
 def synthesize(
@@ -26,7 +30,7 @@ def synthesize(
     start: int,
     count: int,
     split: str,
-    levels: Sequence[float] = (1.0, 2.0, 0.0),
+    levels: Sequence[float] = (1.0, 1.0, 0.0),
 ) -> list[Task]:
     """Tasks start .. start + count - 1 of the stream named by (seed, split, levels).
 
@@ -34,8 +38,8 @@ def synthesize(
         seed: any int; names the stream.
         start: index of the first task, >= 0.
         count: number of tasks, >= 0.
-        split: "train" or "heldout"; no function of one has the behaviour of a
-            function of the other.
+        split: "train" or "heldout"; no task of one shows the examples of a task of
+            the other.
         levels: relative shares of the difficulty levels 1 (one operation, `x//2`),
             2 (`x%3+1`) and 3 (`2*max(x,1)-3`); >= 0, not all 0.
 
@@ -47,8 +51,8 @@ def synthesize(
     Raises:
         ValueError: an argument is outside its range.
     """
-    if split not in families.SPLITS:
-        raise ValueError(f"split must be one of {families.SPLITS}, got {split!r}")
+    if split not in SPLITS:
+        raise ValueError(f"split must be one of {SPLITS}, got {split!r}")
     if start < 0 or count < 0:
         raise ValueError(f"start and count must be >= 0, got {start} and {count}")
     if len(levels) != 3 or min(levels) < 0 or not 0 < sum(levels) < float("inf"):
@@ -62,8 +66,11 @@ def synthesize(
 def _task(seed: int, index: int, split: str, levels: Sequence[float]) -> Task:
     # Of `random`, only seeding by a string and random() are the same in all Pythons.
     uniform = random.Random(f"{seed}/{split}/{index}").random
-    function = _draw_function(uniform, split, levels)
-    visible = _draw_visible(uniform, function)
+    while True:  # Ends: both splits have prompts of every function.
+        function = _draw_function(uniform, levels)
+        visible = _draw_visible(uniform, function)
+        if _split(function, visible) == split:
+            break
     rest = [x for x in families.DOMAIN if x not in visible]
     hidden = _draw_distinct(uniform, rest, HIDDEN_TESTS)
     tests = tuple((x, function.value(x)) for x in visible + hidden)
@@ -84,19 +91,26 @@ def _task(seed: int, index: int, split: str, levels: Sequence[float]) -> Task:
     )
 
 
-def _draw_function(uniform, split: str, levels: Sequence[float]) -> families.Function:
+def _split(function: families.Function, visible: Sequence[int]) -> str:
+    """Returns the split of a prompt, which its examples decide, whatever the seed."""
+    shown = repr([(x, function.value(x)) for x in visible])
+    number = int(hashlib.sha256(shown.encode()).hexdigest()[:8], 16)
+    return "heldout" if number % HELDOUT_PERIOD == 0 else "train"
+
+
+def _draw_function(uniform, levels: Sequence[float]) -> families.Function:
     # Not sum(): Python 3.12 changed how it rounds.
     level = 1 + _draw_index(uniform, list(itertools.accumulate(levels)))
-    members, bounds = _members(split, level)
+    members, bounds = _members(level)
     return _draw(uniform, members[_draw_index(uniform, bounds)])
 
 
 @functools.cache
-def _members(split: str, level: int) -> tuple[list[list[families.Function]], list]:
+def _members(level: int) -> tuple[list[list[families.Function]], list]:
     """Returns the functions of each family, and the bounds of the families' shares."""
     members: dict[str, list[families.Function]] = {}
     for function in families.functions():
-        if (function.split, function.level) == (split, level):
+        if function.level == level:
             members.setdefault(function.family, []).append(function)
     # Between equal families (few functions) and equal functions (three families).
     roots = [math.sqrt(len(some)) for some in members.values()]

@@ -55,7 +55,7 @@ def demonstrate(task: Task, *, seed: int, second_share: float) -> Demonstration:
         second_share: probability of a second mistake, in [0, 1].
 
     Returns:
-        A demonstration in which nothing behaves like a held-out function.
+        A demonstration whose mistakes fail at least one test.
     """
     rng = random.Random(f"{seed}/{task.id}")
     first = _mistake(rng, task, task.answer, ())
@@ -151,7 +151,7 @@ def _put(row: np.ndarray, ids: Sequence[int], capacity: str) -> int:
 def _mistake(
     rng: random.Random, task: Task, start: str, taken: tuple[str, ...]
 ) -> Mistake:
-    """A wrong answer that could be meant: never right, never a held-out behaviour."""
+    """A wrong answer that could be meant."""
     while True:
         kind = rng.choices(_KINDS, _SHARES)[0]
         if kind == "constant":
@@ -159,11 +159,11 @@ def _mistake(
         elif kind == "similar":
             text = _similar(rng, task)
         else:
-            text = rng.choice(_train_functions(task.metadata["level"])).expression
+            text = rng.choice(_functions(task.metadata["level"])).expression
         if len(text) > MOST_CHARACTERS or text in taken or text == start:
             continue
         function = _describe(text)
-        if function is None or function.split == "heldout":
+        if function is None:
             continue
         verdict = judge_values(task, [function.value(x) for x, _ in task.tests])
         if not verdict.solved:
@@ -192,25 +192,24 @@ def _similar(rng: random.Random, task: Task) -> str:
     arguments = [x - families.DOMAIN.start for x, _ in task.visible_tests]
     values = np.array([y for _, y in task.visible_tests])
     level = task.metadata["level"]
-    agreeing = (_train_outputs(level)[:, arguments] == values).sum(axis=1)
+    agreeing = (_outputs(level)[:, arguments] == values).sum(axis=1)
     # By the number of examples it agrees with; 4 is a function that fails hidden tests.
     wanted = rng.choices((2, 3, 4), (0.3, 0.5, 0.2))[0]
     candidates = np.flatnonzero(agreeing == wanted)
     if not len(candidates):
         return task.answer
-    return _train_functions(level)[rng.choice(candidates)].expression
+    return _functions(level)[rng.choice(candidates)].expression
 
 
 @functools.cache
-def _train_functions(level: int) -> list[families.Function]:
-    """Training functions that are no harder than `level`."""
-    known = families.functions()
-    return [f for f in known if f.split == "train" and f.level <= level]
+def _functions(level: int) -> list[families.Function]:
+    """Functions that are no harder than `level`."""
+    return [f for f in families.functions() if f.level <= level]
 
 
 @functools.cache
-def _train_outputs(level: int) -> np.ndarray:
-    return np.array([f.outputs for f in _train_functions(level)])
+def _outputs(level: int) -> np.ndarray:
+    return np.array([f.outputs for f in _functions(level)])
 
 
 @functools.lru_cache(maxsize=65536)

@@ -32,6 +32,8 @@ class ShapeSection:
         family: a family of `models.ModelConfig`.
         width, layers, heads, mlp_width: as there; head size is width / heads.
         max_position: longest context, tokens.
+        initializer_range: standard deviation of the random weights; about
+            width^-0.5 lets a small model learn to copy early.
     """
 
     family: str = "llama"
@@ -40,6 +42,7 @@ class ShapeSection:
     heads: int = 4
     mlp_width: int = 256
     max_position: int = 512
+    initializer_range: float = 0.08
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +59,7 @@ class DemonstrationsSection:
         feedback_tokens: capacity of what stands between attempts.
     """
 
-    levels: tuple[float, ...] = (1.0, 2.0, 0.0)
+    levels: tuple[float, ...] = (1.0, 1.0, 0.0)
     mistake_share: float = 0.3
     trunk_share: float = 0.3
     second_share: float = 0.3
@@ -197,7 +200,7 @@ def new_model(config: PretrainConfig, vocab_size: int) -> tuple[models.Decoder, 
         tied=True,
         qk_norm=models.config.FAMILIES[shape.family].qk_norm,
         max_position=shape.max_position,
-        initializer_range=0.02,
+        initializer_range=shape.initializer_range,
     )
     _, params = models.init(model_config, jax.random.key(config.seed))
     return models.Decoder(model_config, remat=False, unroll=shape.layers), params

@@ -1,4 +1,4 @@
-"""Program synthesis tasks: a pure stream, right pairs, a split by behaviour."""
+"""Program synthesis tasks: a pure stream, right pairs, a split by prompts."""
 
 import collections
 import hashlib
@@ -6,14 +6,11 @@ import hashlib
 import pytest
 
 from rlvr_jax.tasks import families, synthesize
+from rlvr_jax.tasks.synthesis import SPLITS
 
 GOLDEN = [
-    ("programs/heldout/17/2-99ace010", "f(-4)=7 f(9)=8 f(4)=7 f(-6)=7", "x%2+7"),
-    (
-        "programs/heldout/17/3-7f669a39",
-        "f(0)=0 f(7)=6 f(-8)=-1 f(-1)=-1",
-        "min(max(x,-1),6)",
-    ),
+    ("programs/heldout/17/2-906a0d36", "f(-9)=-3 f(0)=0 f(1)=0 f(5)=1", "x//3"),
+    ("programs/heldout/17/3-623b6238", "f(-5)=12 f(0)=7 f(1)=8 f(3)=10", "abs(x)+7"),
 ]
 
 
@@ -41,7 +38,7 @@ def test_seeds_and_splits_are_different_streams():
     assert streams[0] != streams[1] != streams[2] != streams[0]
 
 
-@pytest.mark.parametrize("split", families.SPLITS)
+@pytest.mark.parametrize("split", SPLITS)
 def test_tests_are_values_of_the_reference(split):
     for task in synthesize(seed=0, start=0, count=300, split=split):
         assert task.kind == "programs"
@@ -70,16 +67,13 @@ def test_visible_arguments_are_spread_and_ordered():
     assert min(lows.values()) > 30  # 62 expected at each of eight arguments
 
 
-def test_each_behaviour_has_one_function_and_one_split():
+def test_each_behaviour_has_one_function():
     functions = families.functions()
     assert len({function.outputs for function in functions}) == len(functions)
     for function in functions:
         outputs = tuple(map(eval(f"lambda x: {function.expression}"), range(-20, 21)))
         assert function.outputs == outputs
-        # The split is a function of the outputs alone, whatever the spelling is.
-        digest = hashlib.sha256(repr(outputs).encode()).hexdigest()
-        held_out = int(digest[:8], 16) % 5 == 0
-        assert function.split == ("heldout" if held_out else "train")
+        assert function.digest == hashlib.sha256(repr(outputs).encode()).hexdigest()
 
 
 def test_another_spelling_adds_no_function():
@@ -96,21 +90,15 @@ def test_another_spelling_adds_no_function():
         assert (function.level, function.expression) == (level, first)
 
 
-def test_one_behaviour_in_five_is_held_out():
-    splits = collections.Counter(f.split for f in families.functions())
-    assert splits["heldout"] >= 1500
-    assert 0.18 < splits["heldout"] / sum(splits.values()) < 0.22
+def test_no_prompt_is_in_both_splits():
+    def prompts(split, seed):
+        tasks = synthesize(seed=seed, start=0, count=4000, split=split)
+        return {task.prompt for task in tasks}
 
-
-def test_heldout_tasks_use_no_behaviour_of_training():
-    def behaviours(split):
-        tasks = synthesize(seed=5, start=0, count=3000, split=split)
-        return {
-            tuple(map(eval(f"lambda x: {task.answer}"), families.DOMAIN))
-            for task in tasks
-        }
-
-    assert not behaviours("train") & behaviours("heldout")
+    held_out = prompts("heldout", 5) | prompts("heldout", 6)
+    assert len(held_out) > 1500
+    assert not held_out & prompts("train", 5)
+    assert not held_out & prompts("train", 6)
 
 
 def test_levels_are_drawn_by_their_shares():
