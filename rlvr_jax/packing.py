@@ -193,7 +193,10 @@ def count_tokens(batch: TrainBatch) -> int:
 
 
 def count_path_tokens(tree: RolloutTree, train_mask: np.ndarray) -> int:
-    """Tokens that one row per trained node would hold: its context and its response."""
+    """Tokens that one row per trained node would hold: its context and its response.
+
+    As in packed rows, nothing is predicted from a response's last token.
+    """
     spans = np.where(
         tree.context_mask, tree.response_lengths + tree.feedback_lengths, 0
     )
@@ -203,7 +206,7 @@ def count_path_tokens(tree: RolloutTree, train_mask: np.ndarray) -> int:
             context[:, slot] = tree.prompt_lengths
         else:
             context[:, slot] = context[:, parent] + spans[:, parent]
-    return int((context + tree.response_lengths)[train_mask].sum())
+    return int((context + tree.response_lengths - 1)[train_mask].sum())
 
 
 @functools.lru_cache

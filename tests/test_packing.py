@@ -189,7 +189,7 @@ def test_micro_batches_have_one_shape_and_lose_nothing(rows):
 def test_path_tokens(seed):
     tree = paths.random_tree(seed)
     expected = sum(
-        len(paths.history(tree, *node)) + len(paths.response(tree, *node))
+        len(paths.history(tree, *node)) + len(paths.response(tree, *node)) - 1
         for node in paths.trained(tree.node_mask)
     )
     assert packing.count_path_tokens(tree, tree.node_mask) == expected

@@ -149,7 +149,7 @@ class OptimizerSection:
     Attributes:
         learning_rate: peak.
         schedule: after the warm-up: `constant`, `linear` or `cosine` (both to 0).
-        warmup_steps: linear from 0.
+        warmup_steps: linear; the first step has 1 / warmup_steps of the peak.
         b1, b2, epsilon: of Adam. weight_decay: of matrices alone.
         clip_norm: bound of the global gradient norm; 0: none.
     """

@@ -137,10 +137,18 @@ def save(
     # A reader never sees half a file: each appears under its name when complete.
     partial = directory / f"{WEIGHTS_FILE}.partial"
     save_file(tensors, partial, metadata={"format": "pt"})
+    # safetensors writes for the owner alone; weights are shared like any other file.
+    partial.chmod(0o666 & ~_umask())
     os.replace(partial, directory / WEIGHTS_FILE)
     partial = directory / "config.json.partial"
     partial.write_text(json.dumps(fields, indent=2) + "\n")
     os.replace(partial, directory / "config.json")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _dtype(name: str) -> np.dtype:

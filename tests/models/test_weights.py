@@ -84,6 +84,15 @@ def test_save_then_load_is_bit_identical(dtype, tmp_path):
     assert {x.dtype for x in jax.tree.leaves(loaded)} == {jnp.dtype(dtype)}
 
 
+def test_saved_weights_can_be_read_by_others(tmp_path):
+    model, params = models.load(GOLDENS / "qwen3")
+    models.save(tmp_path, model, params)
+    modes = {
+        (tmp_path / n).stat().st_mode for n in ("config.json", "model.safetensors")
+    }
+    assert len(modes) == 1
+
+
 def test_types_are_read_tensor_by_tensor(folder):
     before = stored(folder)
 
