@@ -19,14 +19,14 @@ def get_config(algorithm: str = "murphy_mars"):
     """The quickstart with one of the presets."""
     config = algorithms.apply(default_config(), algorithm)
     config.rollout.branching = BRANCHING[algorithm]
-    config.steps = 60
+    config.steps = 40
     config.model.unroll = 4
     config.model.remat = False
     config.tasks.max_prompt_tokens = 48
-    config.rollout.prompts = 16
+    config.rollout.prompts = 32
     config.rollout.max_response_tokens = 20
     config.rollout.max_feedback_tokens = 32
-    config.sampler.contexts = (64,)
+    config.sampler.contexts = (32,)
     config.sampler.chunk = 24
     config.update.rows = 4
     config.update.row_length = 384

@@ -230,6 +230,11 @@ class Config:
     eval: EvalSection = EvalSection()
     checkpoint: CheckpointSection = CheckpointSection()
 
+    @property
+    def eval_batch(self) -> int:
+        """Tasks evaluated at once: as many as the sampler decodes together."""
+        return max(self.rollout.prompts, self.sampler.contexts[-1])
+
     def longest_path(self, turns: int) -> int:
         """Tokens of the longest path of `turns` attempts."""
         rollout = self.rollout

@@ -33,7 +33,7 @@ def evaluate(
     Args:
         sampler: of the policy.
         params: plain parameters.
-        tasks: held-out tasks, evaluated `rollout.prompts` at a time.
+        tasks: held-out tasks, evaluated `config.eval_batch` at a time.
         config: sections `eval` and `rollout`.
         tokenizer: of the policy.
         verify: grades a batch.
@@ -43,7 +43,7 @@ def evaluate(
         `{"metrics": {name: {mean, low, high}}, "tasks": [one row per task]}`; intervals
         are over tasks, at 95 %.
     """
-    section, batch = config.eval, config.rollout.prompts
+    section, batch = config.eval, config.eval_batch
     limits = Limits(
         layout=TreeLayout((section.samples, *(1,) * (section.turns - 1))),
         prompt_tokens=config.tasks.max_prompt_tokens,

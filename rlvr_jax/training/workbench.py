@@ -150,21 +150,17 @@ def _buckets(model: models.Decoder, config: Config) -> sampling.Buckets:
         chunk=config.sampler.chunk,
     )
     rollout, section = config.rollout, config.eval
-    for name, branching in (
-        ("rollout.branching", rollout.branching),
-        (
-            "eval.samples and eval.turns",
-            (section.samples,) + (1,) * (section.turns - 1),
-        ),
+    chains = (section.samples,) + (1,) * (section.turns - 1)
+    for name, branching, prompts in (
+        ("rollout.branching", rollout.branching, rollout.prompts),
+        ("eval.samples and eval.turns", chains, config.eval_batch),
     ):
-        tokens = buckets.cache_tokens(
-            branching, rollout.prompts, rollout.max_response_tokens
-        )
+        tokens = buckets.cache_tokens(branching, prompts, rollout.max_response_tokens)
         needed = sampling.context_bytes(model.config, tokens, model.dtype)
         if needed > config.sampler.cache_bytes:
             raise ValueError(
                 f"sampler.cache_bytes is {config.sampler.cache_bytes} but the caches of"
-                f" {rollout.prompts} prompts with {name} {branching} may take {needed}"
+                f" {prompts} prompts with {name} {branching} may take {needed}"
                 " bytes: raise it, or lower rollout.prompts, branching or limits"
             )
     return buckets
