@@ -6,12 +6,11 @@ bash launch/quickstart.sh [algorithm]
 from configs import algorithms
 from rlvr_jax.config import default_config
 
-# About the same number of sampled tokens per step for all.
 BRANCHING = {
     "grpo": (16,),
     "reapo": (8, 1),
-    "murphy_mars": (8, 4),
-    "murphy_mers": (8, 4),
+    "murphy_mars": (8, 2),
+    "murphy_mers": (8, 2),
 }
 
 
@@ -19,7 +18,7 @@ def get_config(algorithm: str = "murphy_mars"):
     """The quickstart with one of the presets."""
     config = algorithms.apply(default_config(), algorithm)
     config.rollout.branching = BRANCHING[algorithm]
-    config.steps = 40
+    config.steps = 55
     config.model.unroll = 4
     config.model.remat = False
     config.tasks.max_prompt_tokens = 48
@@ -31,7 +30,9 @@ def get_config(algorithm: str = "murphy_mars"):
     config.update.rows = 4
     config.update.row_length = 384
     config.update.target_length = 384
-    config.optimizer.learning_rate = 5e-4
+    config.objective.reduction = "token"
+    config.optimizer.learning_rate = 3e-4
+    config.optimizer.schedule = "linear"
     config.checkpoint.rollouts_every = 5
     config.eval.tasks = 500
     return config
