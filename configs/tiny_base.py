@@ -13,10 +13,10 @@ imitated without such noise: whoever reads feedback is told the truth. What trai
 gains at first is partly this noise going away; compare algorithms with each other, not
 with the base alone.
 
-2,400 steps of 16 demonstrations took 17 minutes on 2 CPU cores (Python 3.13). Sampled at
-temperature 1 on 500 held-out prompts, 4 chains each: pass@1 0.228 [0.202, 0.254], pass@4
-0.488, Iter-2 0.308, Iter-3 0.335; P(solved on turn 2 | failed turn 1) 0.160 with the
-true feedback, 0.125 with another task's, 0.187 for a fresh draw.
+2,400 steps of 16 demonstrations took 17 minutes on 2 CPU cores (Python 3.13). Sampled
+at temperature 1 on 500 held-out prompts, 4 chains each: pass@1 0.228 [0.202, 0.254],
+pass@4 0.488, Iter-2 0.308, Iter-3 0.335; P(solved on turn 2 | failed turn 1) 0.160 with
+the true feedback, 0.125 with another task's, 0.187 for a fresh draw.
 """
 
 import dataclasses
