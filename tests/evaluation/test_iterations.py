@@ -82,7 +82,8 @@ def run_evaluation(monkeypatch):
         config = configs.Config()
         config = dataclasses.replace(
             config,
-            rollout=dataclasses.replace(config.rollout, prompts=2),
+            rollout=dataclasses.replace(config.rollout, prompts=1),
+            sampler=dataclasses.replace(config.sampler, contexts=(1, 2)),
             eval=dataclasses.replace(
                 config.eval,
                 samples=CHAINS,
