@@ -1,6 +1,16 @@
 """Minutes on a laptop: the shipped model on generated programs.
 
-bash launch/quickstart.sh [algorithm]
+    bash launch/quickstart.sh [algorithm]
+
+Seen on 2 CPU cores, Python 3.11, one run each, 500 held-out tasks, 4 chains each, 95 %
+intervals. murphy_mars: pass@1 0.228 -> 0.294, +0.067 [0.047, 0.086]; Iter-3 +0.053
+[0.031, 0.076]; 55 steps in 284 s. reapo: pass@1 0.319, +0.091 [0.069, 0.113]; Iter-3
++0.050 [0.027, 0.072].
+
+Every token counts alike here (`reduction="token"`). The presets of Murphy count groups
+alike, in which the many small groups of retries outweigh the first attempts. One run of
+50 steps with that reduction and a learning rate of 1e-3 went from 0.26 to 0.28 solved
+first attempts in training; which of the two settings held it back was not told apart.
 """
 
 from configs import algorithms
