@@ -16,6 +16,7 @@ from flax import linen as nn
 from rlvr_jax.models.attention import attention
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
+from rlvr_jax.models.projection import project
 
 Attend = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
 LayerAttend = Callable[[int, jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
@@ -112,7 +113,7 @@ class Block(nn.Module):
         return x + self._matmul(gated, "down"), aux
 
     def _matmul(self, x: jax.Array, name: str) -> jax.Array:
-        return jnp.matmul(x, self.weights[name].astype(self.dtype))
+        return project(x, self.weights[name].astype(self.dtype))
 
     def _heads(self, x: jax.Array, name: str, heads: int) -> jax.Array:
         out = self._matmul(x, name)
