@@ -71,17 +71,41 @@ def append(
         count: int32 [M], tokens of the chunk that are real.
 
     Returns:
-        The new pair; a gather and a select, no scatter.
+        The new pair.
     """
-    keys, values = cache
-    offset = jnp.arange(keys.shape[-1])[None] - start[:, None]
-    inside = (offset >= 0) & (offset < count[:, None])
-    index = jnp.clip(offset, 0, k.shape[1] - 1)
-    k = jnp.take_along_axis(k.transpose(0, 2, 3, 1), index[:, None, None], axis=3)
-    v = jnp.take_along_axis(v.transpose(0, 2, 1, 3), index[:, None, :, None], axis=2)
+    return _insert(cache, (k.transpose(0, 2, 3, 1), v.swapaxes(1, 2)), start, count)
+
+
+def _insert(
+    cache: tuple[jax.Array, jax.Array],
+    new: tuple[jax.Array, jax.Array],
+    start: jax.Array,
+    count: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """`append` of keys [M, Hkv, d, A] and values [M, Hkv, A, d].
+
+    Only a window of A positions is read and written: the cost does not grow with the
+    cache. What reaches over the end of the cache is dropped.
+    """
+    (keys, values), (new_keys, new_values) = cache, new
+    room, size = keys.shape[-1], new_keys.shape[-1]
+    width = min(size, room)
+
+    def one(row, new_row, start, count, axis):
+        # The window of a late start lies before it, so that it ends in the cache.
+        first = jnp.minimum(start, room - width)
+        offset = first + jnp.arange(width) - start
+        inside = (offset >= 0) & (offset < count)
+        inside = inside.reshape((1, 1, -1) if axis == 2 else (1, -1, 1))
+        moved = jnp.take(new_row, jnp.clip(offset, 0, size - 1), axis=axis)
+        window = jax.lax.dynamic_slice_in_dim(row, first, width, axis)
+        window = jnp.where(inside, moved.astype(row.dtype), window)
+        return jax.lax.dynamic_update_slice_in_dim(row, window, first, axis)
+
+    over_rows = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
     return (
-        jnp.where(inside[:, None, None], k.astype(keys.dtype), keys),
-        jnp.where(inside[:, None, :, None], v.astype(values.dtype), values),
+        over_rows(keys, new_keys, start, count, 2),
+        over_rows(values, new_values, start, count, 1),
     )
 
 
@@ -104,26 +128,21 @@ def join(
     Returns:
         A context cache [M', ..., C']; what stands behind the real tokens is junk.
     """
-    position = jnp.arange(length)[None]
-    old = position < context_lengths[:, None]
-    offset = jnp.clip(position - context_lengths[:, None], 0)
     joined = []
     for (keys, values), (new_keys, new_values) in zip(context, branches, strict=True):
-        room, new_room = keys.shape[-1], new_keys.shape[-1]
-        index = jnp.minimum(position, room - 1) * jnp.ones_like(offset)
-        new_index = jnp.minimum(offset, new_room - 1)
-        k_old = jnp.take_along_axis(keys[rows], index[:, None, None], axis=3)
-        v_old = jnp.take_along_axis(values[rows], index[:, None, :, None], axis=2)
-        k_new = jnp.take_along_axis(
-            new_keys[rows, columns], new_index[:, None, None], axis=3
+        old = (
+            _resize(keys[rows], length, axis=3),
+            _resize(values[rows], length, axis=2),
         )
-        v_new = jnp.take_along_axis(
-            new_values[rows, columns], new_index[:, None, :, None], axis=2
-        )
-        joined.append(
-            (
-                jnp.where(old[:, None, None], k_old, k_new),
-                jnp.where(old[:, None, :, None], v_old, v_new),
-            )
-        )
+        own = new_keys[rows, columns], new_values[rows, columns]
+        count = jnp.full_like(context_lengths, own[0].shape[-1])
+        joined.append(_insert(old, own, context_lengths, count))
     return joined
+
+
+def _resize(values: jax.Array, length: int, axis: int) -> jax.Array:
+    """Cut or padded with zeros to `length` positions."""
+    values = jax.lax.slice_in_dim(values, 0, min(length, values.shape[axis]), axis=axis)
+    padding = [(0, 0)] * values.ndim
+    padding[axis] = (0, length - values.shape[axis])
+    return jnp.pad(values, padding)

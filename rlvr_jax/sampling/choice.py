@@ -100,13 +100,23 @@ def _invert(mass: jax.Array, numbers: jax.Array) -> jax.Array:
     blocks = jnp.pad(mass, [(0, 0)] * (mass.ndim - 1) + [(0, padding)])
     blocks = blocks.reshape(*mass.shape[:-1], -1, BLOCK)
     sums = blocks.sum(axis=-1)
-    ends = jnp.cumsum(sums, axis=-1)
+    ends = _running_sum(sums)
     target = numbers * ends[..., -1]
     block = _first_above(ends, sums, target)
     start = jnp.take_along_axis(ends - sums, block[..., None], axis=-1)[..., 0]
     inside = jnp.take_along_axis(blocks, block[..., None, None], axis=-2)[..., 0, :]
-    entry = _first_above(jnp.cumsum(inside, axis=-1), inside, target - start)
+    entry = _first_above(_running_sum(inside), inside, target - start)
     return block * BLOCK + entry
+
+
+def _running_sum(parts: jax.Array) -> jax.Array:
+    """Sums of the entries up to each one of a short last axis, as a matrix product.
+
+    `cumsum` on CPU adds up each window anew and took a sixth of the decoding time.
+    """
+    size = parts.shape[-1]
+    upper = jnp.triu(jnp.ones((size, size), parts.dtype))
+    return jnp.matmul(parts, upper, precision=jax.lax.Precision.HIGHEST)
 
 
 def _first_above(ends: jax.Array, parts: jax.Array, target: jax.Array) -> jax.Array:
