@@ -174,7 +174,7 @@ def _units(
 ) -> tuple[jax.Array, jax.Array]:
     """(whole units above the lowest return of the group, value of a unit)."""
     returns = jnp.where(mask, returns, 0.0).astype(jnp.float32)
-    lowest, highest = reduce(returns, "min"), reduce(returns, "max")
+    lowest, highest = reduce((returns, returns), ("min", "max"))
     # A group without members would put infinities into what follows.
     lowest, highest = (
         jnp.where(jnp.isfinite(bound), bound, 0.0) for bound in (lowest, highest)
@@ -188,8 +188,9 @@ def _units(
 def _spread(reduce: Reduce, mask: jax.Array, returns: jax.Array) -> jax.Array:
     """Variance (ddof 1) of each node's group: it ranks groups as the std does."""
     units, unit = _units(reduce, mask, returns)
-    count = reduce(mask.astype(jnp.float32), "sum")
-    total, squares = reduce(units, "sum"), reduce(units**2, "sum")
+    count, total, squares = reduce(
+        (mask.astype(jnp.float32), units, units**2), ("sum", "sum", "sum")
+    )
     pairs = jnp.maximum(count * (count - 1.0), 1.0)
     variance = (count * squares - total**2) / pairs * unit**2
     return jax.lax.reduce_precision(variance, exponent_bits=8, mantissa_bits=18)
