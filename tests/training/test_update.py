@@ -146,14 +146,12 @@ def test_silent_nodes_are_not_trained_but_counted():
     assert metrics["tokens/trained"] == len(expected)
 
 
-@pytest.mark.parametrize("pruning", ["inter", "intra"])
+@pytest.mark.parametrize(("pruning", "budget"), [("inter", 1), ("intra", 2)])
 @pytest.mark.parametrize("kl_coefficient", [0.0, 0.1])
-def test_pruned_nodes_are_neither_trained_nor_counted(pruning, kl_coefficient):
-    tree = paths.random_tree(2, num_prompts=4)
+def test_pruned_nodes_are_neither_trained_nor_counted(pruning, budget, kl_coefficient):
+    tree = paths.random_tree(2, branching=(4, 3), num_prompts=4)
     tree.rewards[0] = 1.0  # silent, yet counted where it is kept
-    rule = credit.CreditConfig(scale="none", pruning=pruning, prune_budget=1)
-    if pruning == "intra":
-        rule = dataclasses.replace(rule, prune_budget=2)
+    rule = credit.CreditConfig(scale="none", pruning=pruning, prune_budget=budget)
     settings = config({"kl_coefficient": kl_coefficient})
     settings = dataclasses.replace(settings, credit=rule)
     ledger, _, assigned, _ = noted(tree, settings, reference={"weight": 0.0})
