@@ -65,6 +65,7 @@ class TargetTokens:
             shape = self.loss_mask.shape
             checks.check_shape(field.name, values, "loss_mask", shape)
             # The INPUTS are masked: 0 x inf would be NaN in the gradient.
+            values = jnp.asarray(values)
             zero = jnp.zeros((), values.dtype)
             clean[field.name] = jnp.where(self.loss_mask, values, zero)
         clean.setdefault("old_log_probs", jax.lax.stop_gradient(clean["log_probs"]))
