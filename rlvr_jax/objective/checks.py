@@ -1,8 +1,12 @@
-"""Argument checks of the objective: shapes and settings are known even under jit."""
+"""Argument checks of the objective.
+
+Shapes, dtypes and settings are known even under jit; values are checked eagerly alone.
+"""
 
 from collections.abc import Collection
 from typing import Any
 
+import jax
 import numpy as np
 
 
@@ -36,6 +40,18 @@ def check_integers(name: str, values: Any) -> None:
     """Raises ValueError unless `values` holds integers."""
     if not np.issubdtype(values.dtype, np.integer):
         raise ValueError(f"{name} must hold integers; got dtype {values.dtype}")
+
+
+def check_ids(name: str, ids: Any, mask: Any) -> None:
+    """Raises ValueError unless concrete ids [R, K] are in [0, K) under the mask."""
+    if isinstance(ids, jax.core.Tracer) or isinstance(mask, jax.core.Tracer):
+        return
+    present, limit = np.asarray(ids)[np.asarray(mask)], mask.shape[1]
+    wrong = present[(present < 0) | (present >= limit)]
+    if wrong.size:
+        raise ValueError(
+            f"{name} must be in [0, {limit}) where mask is True; got {wrong[0]}"
+        )
 
 
 def check_bounds(clip_low: float, clip_high: float, dual_clip: float | None) -> None:

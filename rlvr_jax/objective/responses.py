@@ -21,7 +21,8 @@ def response_sums(
         float32 [R, K]; 0 where `mask` is False.
 
     Raises:
-        ValueError: shapes differ, ids are not integers, or the mask is not bool.
+        ValueError: shapes differ, ids are not integers or (eager) out of range, or the
+            mask is not bool.
 
     A response never spans two rows, so no sum crosses rows, micro-batches or devices.
 
@@ -38,6 +39,7 @@ def response_sums(
     checks.check_shape("values", values, "mask", mask.shape)
     if mask.ndim != 2:
         raise ValueError(f"mask must be [R, K]; got shape {mask.shape}")
+    checks.check_ids("response_id", response_id, mask)
 
     def row(values: jax.Array, ids: jax.Array) -> jax.Array:
         return jnp.zeros_like(values).at[ids].add(values)[ids]
