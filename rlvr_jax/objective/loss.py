@@ -179,37 +179,17 @@ def policy_loss(
             field of `tokens` with a wrong shape or dtype.
 
     Example:
-        >>> ones = jnp.ones((1, 2))
-        >>> tokens = TargetTokens(
-        ...     log_probs=-ones, old_log_probs=None, behavior_log_probs=-ones,
-        ...     ref_log_probs=None, entropies=None, advantages=ones, weights=ones / 2,
-        ...     response_id=jnp.zeros((1, 2), int), loss_mask=ones > 0)
+        >>> x, ids = jnp.ones((1, 2)), jnp.zeros((1, 2), int)
+        >>> tokens = TargetTokens(-x, None, -x, None, None, x, x / 2, ids, x > 0)
         >>> loss, sums = policy_loss(tokens)
         >>> float(loss), float(sums["tokens"])
         (-1.0, 2.0)
     """
-    _check_terms(tokens, kl, kl_coefficient, entropy_coefficient)
     checks.check_choice("surrogate", surrogate, SURROGATES)
-    checks.check_bounds(clip_low, clip_high, dual_clip)
-    checks.check_choice("tis", tis, LEVELS)
-    if not tis_cap > 0:
-        raise ValueError(f"tis_cap must be above 0; got {tis_cap}")
+    _check_terms(tokens, kl, kl_coefficient, entropy_coefficient)
     tokens = tokens.masked()
     bounds = Bounds(clip_low, clip_high, dual_clip)
-    policy, low, high = SURROGATES[surrogate](tokens, bounds)
-    trust = truncated_importance_weights(
-        tokens.old_log_probs,
-        tokens.behavior_log_probs,
-        tokens.response_id,
-        tokens.loss_mask,
-        level=tis,
-        cap=tis_cap,
-    )
-    policy = trust * policy
-    gap = jnp.abs(tokens.log_probs - tokens.behavior_log_probs)
-    counted = {"clip_low": low, "clip_high": high, "gap": gap}
-    if tis != "none":
-        counted |= {"tis_weight": trust, "tis_capped": trust >= tis_cap}
+    policy, counted = _policy(tokens, surrogate, bounds, tis, tis_cap)
     penalty, more = _penalty(tokens, kl, kl_coefficient, entropy_coefficient)
     sums = {
         name: jnp.where(tokens.loss_mask, values, 0).sum(dtype=jnp.float32)
@@ -219,6 +199,31 @@ def policy_loss(
     sums["tokens"] = tokens.loss_mask.sum(dtype=jnp.float32)
     loss = sums["policy"] + (tokens.weights * penalty).sum()
     return loss, jax.tree.map(jax.lax.stop_gradient, sums)
+
+
+def _policy(
+    tokens: TargetTokens, surrogate: str, bounds: Bounds, tis: str, tis_cap: float
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """tis x surrogate of each token, and what there is to count of it."""
+    checks.check_bounds(*bounds)
+    checks.check_choice("tis", tis, LEVELS)
+    if not tis_cap > 0:
+        raise ValueError(f"tis_cap must be above 0; got {tis_cap}")
+    policy, low, high = SURROGATES[surrogate](tokens, bounds)
+    gap = jnp.abs(tokens.log_probs - tokens.behavior_log_probs)
+    counted = {"clip_low": low, "clip_high": high, "gap": gap}
+    if tis == "none":
+        return policy, counted
+    trust = truncated_importance_weights(
+        tokens.old_log_probs,
+        tokens.behavior_log_probs,
+        tokens.response_id,
+        tokens.loss_mask,
+        level=tis,
+        cap=tis_cap,
+    )
+    counted |= {"tis_weight": trust, "tis_capped": trust >= tis_cap}
+    return trust * policy, counted
 
 
 def _penalty(

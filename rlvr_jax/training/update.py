@@ -61,17 +61,9 @@ def update(
     assigned = jax.tree.map(np.asarray, credit.assign(shaped, config.credit))
     totals: dict[str, float] = {}
     metrics["groups/zero_signal"] = _zero_signal(assigned, config, tree)
-    num_packed = num_path = 0
-    # All are scored before the first update: the ratio starts from the policy that
-    # sampled, and weights that an update consumed are gone.
-    batches = []
-    for prompts in _minibatches(tree.num_prompts, config, key):
-        batch, train_mask = _pack(tree, assigned, prompts, config)
-        if batch.num_rows:
-            batch = _scored(train_step, state.params, batch, reference, config)
-            batches.append(batch)
-            num_packed += packing.count_tokens(batch)
-            num_path += packing.count_path_tokens(tree, train_mask)
+    batches, saved = _batches(
+        train_step, state.params, tree, assigned, config=config, key=key, ref=reference
+    )
     for index, batch in enumerate(batches):
         rows = packing.micro_batches(batch, config.update.rows)
         gradients, sums = train_step.gradients(
@@ -87,10 +79,34 @@ def update(
         metrics |= {name: float(value) for name, value in measured.items()}
     metrics |= _loss_metrics(totals, len(batches))
     metrics["tokens/trained"] = totals.get("tokens", 0.0)
-    metrics["tokens/saved_by_packing"] = (
-        1.0 - num_packed / num_path if num_path else 0.0
-    )
+    metrics["tokens/saved_by_packing"] = saved
     return train_step.advance(state), assigned, metrics
+
+
+def _batches(
+    train_step: TrainStep,
+    params: Params,
+    tree: RolloutTree,
+    assigned: credit.Credit,
+    *,
+    config: Config,
+    key: jax.Array,
+    ref: Params | None,
+) -> tuple[list[packing.TrainBatch], float]:
+    """The packed rows of every update, and the share of tokens that packing saved.
+
+    All are scored before the first update: the ratio starts from the policy that
+    sampled, and weights that an update consumed are gone.
+    """
+    batches = []
+    num_packed = num_path = 0
+    for prompts in _minibatches(tree.num_prompts, config, key):
+        batch, train_mask = _pack(tree, assigned, prompts, config)
+        if batch.num_rows:
+            batches.append(_scored(train_step, params, batch, ref, config))
+            num_packed += packing.count_tokens(batch)
+            num_path += packing.count_path_tokens(tree, train_mask)
+    return batches, 1.0 - num_packed / num_path if num_path else 0.0
 
 
 def _shaped(tree: RolloutTree, config: Config) -> tuple[RolloutTree, dict[str, float]]:
