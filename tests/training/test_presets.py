@@ -140,3 +140,5 @@ def test_score_pays_for_the_second_attempt_that_improves():
     assert (advantages[mixed][gained[mixed] > 0] > 0).all()
     assert (advantages[mixed][gained[mixed] < 0] < 0).all()
     np.testing.assert_array_equal(assigned.returns[:, first], tree.rewards[:, first])
+    expected = tree.rewards[:, second] + 10.0 * gained
+    np.testing.assert_array_equal(assigned.returns[:, second], expected)
