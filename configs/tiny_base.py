@@ -29,7 +29,7 @@ from rlvr_jax.training.supervised import PretrainConfig
 def get_config() -> ConfigDict:
     """Sizes and data of the base model."""
     config = ConfigDict(dataclasses.asdict(PretrainConfig()))
-    config.steps = 2400
+    config.steps = 3600
     config.prompts = 16
     config.average = 0.99
     config.rows = 4
@@ -41,7 +41,7 @@ def get_config() -> ConfigDict:
     config.shape.heads = 4
     config.shape.mlp_width = 384
 
-    config.demonstrations.mistake_share = 0.15
+    config.demonstrations.mistake_share = 0.45
     config.demonstrations.trunk_share = 0.1
     config.demonstrations.second_share = 0.3
 

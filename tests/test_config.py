@@ -12,7 +12,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from configs import algorithms, quickstart
-from rlvr_jax import command_line
+from rlvr_jax import command_line, tasks
 from rlvr_jax import config as configs
 from rlvr_jax.config import checks
 from rlvr_jax.credit import CreditConfig
@@ -63,14 +63,19 @@ CHANGED = {
     "credit.scale": "none",
     "credit.ddof": 0,
     "credit.discount": 0.5,
-    "credit.pruning": "intra",
-    "credit.prune_score": "raw",
-    "credit.moments": "all",
     "credit.level": "trajectory",
+    "credit.moments": "all",
+    "credit.prune_score": "raw",
+    "credit.pruning": "inter",
     "credit.weight": "calibrated",
-    "objective.surrogate": "reinforce",
+    "rollout.overlong": 0.5,
+    "objective.surrogate": "gspo",
+    "objective.clip_low": 0.1,
+    "objective.dual_clip": 3.0,
+    "objective.kl": "k2",
     "objective.reduction": "group",
-    "objective.old_log_probs": "sampler",
+    "objective.old_log_probs": "recompute",
+    "objective.tis": "response",
     "optimizer.schedule": "cosine",
     "optimizer.b1": 0.8,
     "optimizer.b2": 0.8,
@@ -168,12 +173,23 @@ def test_each_preset_of_the_quickstart_parses(algorithm):
     parsed = configs.parse(quickstart.get_config(algorithm))
     assert parsed.algorithm == algorithm
     # A laptop's branching, and weights of its own; the rest is the preset's.
-    own = {"rollout.branching", "objective.reduction"}
+    own = {"rollout.branching", "rollout.feedback"}
+    if algorithm not in quickstart.OWN_REDUCTION:
+        own |= {"objective.reduction"}
+        assert parsed.objective.reduction == "token"
     for path, value in algorithms.SETTINGS[algorithm].items():
         if path not in own:
             assert read(parsed, path) == value
     turns = len(algorithms.SETTINGS[algorithm]["rollout.branching"])
     assert parsed.rollout.layout.num_turns == turns
+
+
+def test_the_quickstart_keeps_a_fixed_feedback_whole():
+    parsed = configs.parse(quickstart.get_config("score"))
+    tokenizer = tasks.load_tokenizer(configs.model_directory(parsed))
+    ids = tokenizer.appendix_ids(parsed.rollout.feedback, closed=False)
+    assert 0 < len(parsed.rollout.feedback) < len(ids)
+    assert len(ids) <= parsed.rollout.max_feedback_tokens
 
 
 def test_a_configuration_file_can_set_the_section_update():
@@ -293,6 +309,21 @@ def test_a_limit_must_not_be_negative(path):
             {"update__minibatches": 2},
             r"'live' needs one .*got 1 and 2: use 'sampler' or",
         ),
+        ({"rollout__overlong": 1.5}, r"rollout\.overlong must be a share .*got 1\.5"),
+        ({"objective__clip_low": 1.5}, r"objective\.clip_low must be at most 1; got 1"),
+        (
+            {"objective__dual_clip": 0.5},
+            r"dual_clip must be 0 \(none\) or above 1; got",
+        ),
+        (
+            {"objective__dual_clip": 3.0, "objective__surrogate": "cispo"},
+            r"dual_clip 3\.0 needs the surrogate 'clip' or 'gspo'; got 'cispo'",
+        ),
+        (
+            {"objective__tis": "token", "objective__old_log_probs": "sampler"},
+            r"objective\.tis 'token' compares .*old_log_probs is 'sampler': use 'rec",
+        ),
+        ({"objective__kl": "k1"}, r"objective\.kl must be one of .*got 'k1'"),
         ({"eval__pass_at": (1, 5)}, r"eval\.pass_at .*eval\.samples 4; got \(1, 5\)"),
         ({"eval__pass_at": (0, 1)}, r"eval\.pass_at .*eval\.samples 4; got \(0, 1\)"),
         (

@@ -16,8 +16,13 @@ MODULES = [
     "rlvr_jax.credit.retry_algorithms",
     "rlvr_jax.credit.shaping",
     "rlvr_jax.credit.weights",
+    "rlvr_jax.objective.entropies",
     "rlvr_jax.objective.kl",
+    "rlvr_jax.objective.loss",
+    "rlvr_jax.objective.mismatch",
     "rlvr_jax.objective.reductions",
+    "rlvr_jax.objective.responses",
+    "rlvr_jax.objective.shaping",
     "rlvr_jax.objective.surrogates",
     "rlvr_jax.packing",
 ]
@@ -30,8 +35,9 @@ def test_examples(name: str) -> None:
     assert result.failed == 0
 
 
-def test_each_credit_function_has_an_example() -> None:
-    credit = importlib.import_module("rlvr_jax.credit")
-    functions = [name for name in credit.__all__ if name[0].islower()]
-    without = [n for n in functions if ">>>" not in getattr(credit, n).__doc__]
+@pytest.mark.parametrize("name", ["rlvr_jax.credit", "rlvr_jax.objective"])
+def test_each_function_of_a_core_package_has_an_example(name: str) -> None:
+    package = importlib.import_module(name)
+    functions = [name for name in package.__all__ if name[0].islower()]
+    without = [n for n in functions if ">>>" not in getattr(package, n).__doc__]
     assert without == []

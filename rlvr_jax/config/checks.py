@@ -9,9 +9,11 @@ CHOICES = {
     "tasks.too_long": ("error", "skip"),
     "rollout.expand": ("unsolved", "visible_failed", "all"),
     "eval.expand": ("unsolved", "visible_failed", "all"),
-    "objective.surrogate": ("reinforce", "clip"),
+    "objective.surrogate": ("reinforce", "clip", "gspo", "cispo"),
+    "objective.kl": ("k2", "k3"),
     "objective.reduction": ("token", "response", "constant", "group"),
     "objective.old_log_probs": ("live", "sampler", "recompute"),
+    "objective.tis": ("none", "token", "response"),
     "optimizer.schedule": ("constant", "linear", "cosine"),
 }
 POSITIVE = (
@@ -30,6 +32,7 @@ POSITIVE = (
     "update.row_length",
     "update.target_length",
     "update.head_chunk",
+    "objective.tis_cap",
     "optimizer.learning_rate",
     "eval.tasks",
     "eval.samples",
@@ -39,10 +42,12 @@ POSITIVE = (
 )
 NOT_NEGATIVE = (
     "rollout.budget",
+    "rollout.overlong",
     "objective.clip_low",
     "objective.clip_high",
     "objective.dual_clip",
     "objective.kl_coefficient",
+    "objective.entropy_coefficient",
     "optimizer.warmup_steps",
     "optimizer.weight_decay",
     "optimizer.clip_norm",
@@ -76,6 +81,11 @@ def check(config: Config) -> None:
     for path in ("optimizer.b1", "optimizer.b2"):
         if not 0 <= _read(config, path) < 1:
             raise ValueError(f"{path} must be in [0, 1); got {_read(config, path)}")
+    if config.rollout.overlong > 1:
+        raise ValueError(
+            "rollout.overlong must be a share of max_response_tokens, at most 1; got"
+            f" {config.rollout.overlong}"
+        )
     if not 0 < config.eval.top_p <= 1:
         raise ValueError(f"eval.top_p must be in (0, 1]; got {config.eval.top_p}")
     rollout, update = config.rollout, config.update
@@ -98,12 +108,7 @@ def check(config: Config) -> None:
             f"update.minibatches must be at most rollout.prompts {rollout.prompts};"
             f" got {update.minibatches}"
         )
-    per_rollout = update.epochs * update.minibatches
-    if config.objective.old_log_probs == "live" and per_rollout > 1:
-        raise ValueError(
-            "objective.old_log_probs 'live' needs one epoch and one mini-batch; got"
-            f" {update.epochs} and {update.minibatches}: use 'sampler' or 'recompute'"
-        )
+    _check_objective(config)
     samples = config.eval.samples
     if not all(1 <= k <= samples for k in config.eval.pass_at):
         raise ValueError(
@@ -114,4 +119,34 @@ def check(config: Config) -> None:
         raise ValueError(
             "sampler.context_lengths must reach the longest context,"
             f" {config.longest_context()} tokens; got {config.context_lengths()}"
+        )
+
+
+def _check_objective(config: Config) -> None:
+    """Raises ValueError for terms of the loss that cannot work together."""
+    objective, update = config.objective, config.update
+    if objective.old_log_probs == "live" and update.epochs * update.minibatches > 1:
+        raise ValueError(
+            "objective.old_log_probs 'live' needs one epoch and one mini-batch; got"
+            f" {update.epochs} and {update.minibatches}: use 'sampler' or 'recompute'"
+        )
+    if objective.clip_low > 1:
+        raise ValueError(
+            f"objective.clip_low must be at most 1; got {objective.clip_low}"
+        )
+    if objective.dual_clip and objective.dual_clip <= 1:
+        raise ValueError(
+            f"objective.dual_clip must be 0 (none) or above 1; got"
+            f" {objective.dual_clip}"
+        )
+    if objective.dual_clip and objective.surrogate not in ("clip", "gspo"):
+        raise ValueError(
+            f"objective.dual_clip {objective.dual_clip} needs the surrogate 'clip' or"
+            f" 'gspo'; got {objective.surrogate!r}: set it to 0"
+        )
+    if objective.tis != "none" and objective.old_log_probs == "sampler":
+        raise ValueError(
+            f"objective.tis {objective.tis!r} compares the trainer's log-probs with the"
+            " sampler's, but objective.old_log_probs is 'sampler': use 'recompute' or"
+            " 'live'"
         )

@@ -63,6 +63,8 @@ class RolloutSection:
         budget: response tokens that the attempts of one path share; 0: no such limit.
         feedback: sent to every expanded node; "": what the verifier says.
         temperature: of sampling, > 0; training uses the same.
+        overlong: last share of max_response_tokens in which length costs reward, up to
+            1 at the limit (soft overlong punishment); 0: none.
     """
 
     prompts: int = 32
@@ -73,6 +75,7 @@ class RolloutSection:
     budget: int = 0
     feedback: str = ""
     temperature: float = 1.0
+    overlong: float = 0.0
 
     @property
     def layout(self) -> TreeLayout:
@@ -103,22 +106,33 @@ class ObjectiveSection:
     """The loss of one token and how tokens add up.
 
     Attributes:
-        surrogate: `reinforce` or `clip`.
-        clip_low, clip_high: ratio bounds of `clip` (epsilon, epsilon_high).
-        dual_clip: bound of the loss at negative advantages; 0: none.
-        kl_coefficient: β of the k3 divergence to the start policy, >= 0.
+        surrogate: `reinforce`, `clip`, `gspo` or `cispo`.
+        clip_low, clip_high: ratio bounds of `clip` and `gspo` (epsilon, epsilon_high);
+            `cispo` reads `clip_high` alone.
+        dual_clip: bound of the loss of `clip` and `gspo` at negative advantages, above
+            1; 0: none.
+        kl: `k2` or `k3`, estimate of the divergence to the start policy.
+        kl_coefficient: β of that term, >= 0.
+        entropy_coefficient: of a bonus on the exact entropy at each target, >= 0.
         reduction: `token`, `response`, `constant` or `group`.
         old_log_probs: where the ratio starts: `live` (ratio 1; one update per
             rollout), `sampler` or `recompute`.
+        tis: weights against a sampler that differs from the trainer: `none`, `token`
+            or `response`; needs old log-probs of the trainer's own.
+        tis_cap: largest such weight.
     """
 
     surrogate: str = "clip"
     clip_low: float = 0.2
     clip_high: float = 0.2
     dual_clip: float = 0.0
+    kl: str = "k3"
     kl_coefficient: float = 0.0
+    entropy_coefficient: float = 0.0
     reduction: str = "token"
     old_log_probs: str = "live"
+    tis: str = "none"
+    tis_cap: float = 2.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,8 @@ devices and hosts add up to exactly the same loss and gradient. NumPy, on the ho
 
 import numpy as np
 
+from rlvr_jax.objective import checks
+
 REDUCTIONS = ("token", "response", "constant", "group")
 
 
@@ -28,7 +30,15 @@ def weight_shares(
 
     Raises:
         ValueError: as `token_weights`.
+
+    Example:
+        >>> import numpy as np
+        >>> mask, lengths = np.ones((1, 2), bool), np.array([[1, 4]])
+        >>> shares, total = weight_shares("response", lengths, mask, np.zeros(2, int))
+        >>> shares.tolist(), total
+        ([[1.0, 0.25]], 2.0)
     """
+    _check(reduction, response_lengths, node_mask, groups)
     lengths = np.where(node_mask, np.maximum(response_lengths, 1), 1).astype(np.float64)
     present = node_mask.astype(np.float64)
     if reduction == "token":
@@ -42,11 +52,8 @@ def weight_shares(
                 f" reduction 'constant'; got {max_length}"
             )
         return present / max_length, float(present.sum())
-    if reduction == "group":
-        members = _group_sizes(groups, node_mask)
-        num_groups = float((present / members).sum())
-        return present / (members * lengths), num_groups
-    raise ValueError(f"reduction must be one of {REDUCTIONS}; got {reduction!r}")
+    members = _group_sizes(groups, node_mask)
+    return present / (members * lengths), float((present / members).sum())
 
 
 def token_weights(
@@ -76,7 +83,8 @@ def token_weights(
         float32 [B, N]; 0 where `node_mask` is False, all 0 if nothing counts.
 
     Raises:
-        ValueError: an unknown reduction, or `constant` without `max_length`.
+        ValueError: an unknown reduction, `constant` without `max_length`, or an
+            argument with a wrong shape or dtype.
 
     Source: DAPO (`token`), GRPO (`response`), Dr.GRPO (`constant`), Murphy's objective
     as we read it (`group`).
@@ -95,6 +103,29 @@ def token_weights(
     if total == 0:
         return np.zeros(node_mask.shape, np.float32)
     return (shares / total).astype(np.float32)
+
+
+def _check(
+    reduction: str,
+    response_lengths: np.ndarray,
+    node_mask: np.ndarray,
+    groups: np.ndarray,
+) -> None:
+    """Raises ValueError for an unknown reduction, a wrong shape or a wrong dtype."""
+    checks.check_choice("reduction", reduction, REDUCTIONS)
+    checks.check_mask("node_mask", node_mask)
+    if node_mask.ndim != 2:
+        raise ValueError(f"node_mask must be [B, N]; got shape {node_mask.shape}")
+    checks.check_integers("response_lengths", response_lengths)
+    checks.check_shape(
+        "response_lengths", response_lengths, "node_mask", node_mask.shape
+    )
+    checks.check_integers("groups", groups)
+    if groups.shape not in (node_mask.shape, node_mask.shape[1:]):
+        raise ValueError(
+            f"groups must be [N] or [B, N] for node_mask {node_mask.shape};"
+            f" got shape {groups.shape}"
+        )
 
 
 def _group_sizes(groups: np.ndarray, node_mask: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import optax
 
 from rlvr_jax import models
 from rlvr_jax.config import ObjectiveSection, OptimizerSection
-from rlvr_jax.objective import policy_loss
+from rlvr_jax.objective import TargetTokens, policy_loss
 from rlvr_jax.packing import TrainBatch
 from rlvr_jax.training.optimizer import learning_rate, make_optimizer
 
@@ -143,22 +143,32 @@ class TrainStep:
         objective = self._objective
 
         def loss(params: Params) -> tuple[jax.Array, dict[str, jax.Array]]:
-            log_probs, _ = self._log_probs(params, rows, temperature)
+            log_probs, entropies = self._log_probs(params, rows, temperature)
             live = objective.old_log_probs == "live"
             with_reference = objective.kl_coefficient > 0
-            return policy_loss(
-                log_probs,
+            with_entropy = objective.entropy_coefficient > 0
+            tokens = TargetTokens(
+                log_probs=log_probs,
                 old_log_probs=None if live else rows.old_log_probs,
                 behavior_log_probs=rows.behavior_log_probs,
                 ref_log_probs=rows.ref_log_probs if with_reference else None,
+                entropies=entropies if with_entropy else None,
                 advantages=rows.advantages,
                 weights=rows.weights,
+                response_id=rows.response_id,
                 loss_mask=rows.loss_mask,
+            )
+            return policy_loss(
+                tokens,
                 surrogate=objective.surrogate,
                 clip_low=objective.clip_low,
                 clip_high=objective.clip_high,
                 dual_clip=objective.dual_clip or None,
+                kl=objective.kl,
                 kl_coefficient=objective.kl_coefficient,
+                entropy_coefficient=objective.entropy_coefficient,
+                tis=objective.tis,
+                tis_cap=objective.tis_cap,
             )
 
         (value, sums), more = jax.value_and_grad(loss, has_aux=True)(params)

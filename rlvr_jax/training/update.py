@@ -9,11 +9,22 @@ import numpy as np
 
 from rlvr_jax import credit, packing
 from rlvr_jax.config import Config
-from rlvr_jax.objective import token_weights
+from rlvr_jax.metrics import mean
+from rlvr_jax.objective import overlong_penalty, token_weights
 from rlvr_jax.training.step import TrainState, TrainStep
 from rlvr_jax.tree import RolloutTree
 
 Params = dict[str, Any]
+# Sums of the loss -> metrics; those of a term are there where the term is.
+PER_TOKEN = {
+    "clip_low": "policy/clip_low",
+    "clip_high": "policy/clip_high",
+    "kl": "loss/kl",
+    "kl_k1": "policy/kl_k1",
+    "entropy": "loss/entropy",
+    "tis_weight": "policy/tis_weight",
+    "tis_capped": "policy/tis_capped",
+}
 
 
 def update(
@@ -46,20 +57,13 @@ def update(
             f"reference must be parameters for objective.kl_coefficient"
             f" {config.objective.kl_coefficient}; got None"
         )
-    assigned = jax.tree.map(np.asarray, credit.assign(tree, config.credit))
+    shaped, metrics = _shaped(tree, config)
+    assigned = jax.tree.map(np.asarray, credit.assign(shaped, config.credit))
     totals: dict[str, float] = {}
-    metrics = {"groups/zero_signal": _zero_signal(assigned, config, tree)}
-    num_packed = num_path = 0
-    # All are scored before the first update: the ratio starts from the policy that
-    # sampled, and weights that an update consumed are gone.
-    batches = []
-    for prompts in _minibatches(tree.num_prompts, config, key):
-        batch, train_mask = _pack(tree, assigned, prompts, config)
-        if batch.num_rows:
-            batch = _scored(train_step, state.params, batch, reference, config)
-            batches.append(batch)
-            num_packed += packing.count_tokens(batch)
-            num_path += packing.count_path_tokens(tree, train_mask)
+    metrics["groups/zero_signal"] = _zero_signal(assigned, config, tree)
+    batches, saved = _batches(
+        train_step, state.params, tree, assigned, config=config, key=key, ref=reference
+    )
     for index, batch in enumerate(batches):
         rows = packing.micro_batches(batch, config.update.rows)
         gradients, sums = train_step.gradients(
@@ -75,10 +79,49 @@ def update(
         metrics |= {name: float(value) for name, value in measured.items()}
     metrics |= _loss_metrics(totals, len(batches))
     metrics["tokens/trained"] = totals.get("tokens", 0.0)
-    metrics["tokens/saved_by_packing"] = (
-        1.0 - num_packed / num_path if num_path else 0.0
-    )
+    metrics["tokens/saved_by_packing"] = saved
     return train_step.advance(state), assigned, metrics
+
+
+def _batches(
+    train_step: TrainStep,
+    params: Params,
+    tree: RolloutTree,
+    assigned: credit.Credit,
+    *,
+    config: Config,
+    key: jax.Array,
+    ref: Params | None,
+) -> tuple[list[packing.TrainBatch], float]:
+    """The packed rows of every update, and the share of tokens that packing saved.
+
+    All are scored before the first update: the ratio starts from the policy that
+    sampled, and weights that an update consumed are gone.
+    """
+    batches = []
+    num_packed = num_path = 0
+    for prompts in _minibatches(tree.num_prompts, config, key):
+        batch, train_mask = _pack(tree, assigned, prompts, config)
+        if batch.num_rows:
+            batches.append(_scored(train_step, params, batch, ref, config))
+            num_packed += packing.count_tokens(batch)
+            num_path += packing.count_path_tokens(tree, train_mask)
+    return batches, 1.0 - num_packed / num_path if num_path else 0.0
+
+
+def _shaped(tree: RolloutTree, config: Config) -> tuple[RolloutTree, dict[str, float]]:
+    """The tree with the rewards that credit reads, and what shaping took.
+
+    Whether a node is solved, and what records and reward/mean show, is not shaped.
+    """
+    limit = config.rollout.max_response_tokens
+    if not config.rollout.overlong:
+        return tree, {}
+    buffer = max(1, round(config.rollout.overlong * limit))
+    penalty = overlong_penalty(tree.response_lengths, max_length=limit, buffer=buffer)
+    rewards = tree.rewards + penalty
+    taken = {"reward/overlong": mean(penalty, tree.node_mask)}
+    return dataclasses.replace(tree, rewards=rewards), taken
 
 
 def _minibatches(
@@ -109,7 +152,7 @@ def _pack(
     )
     # Nodes without a signal leave the rows but stay in the normalisers above.
     train_mask = counted & (assigned.advantages != 0)
-    if config.objective.kl_coefficient:
+    if config.objective.kl_coefficient or config.objective.entropy_coefficient:
         train_mask = counted
     batch = packing.pack(
         tree,
@@ -162,11 +205,8 @@ def _loss_metrics(totals: dict[str, float], num_updates: int) -> dict[str, float
     if not totals:
         return {}
     tokens = max(totals["tokens"], 1.0)
-    metrics = {
-        "loss/policy": totals["policy"] / num_updates,
-        "policy/clip_low": totals["clip_low"] / tokens,
-        "policy/clip_high": totals["clip_high"] / tokens,
-    }
-    if "kl" in totals:
-        metrics["loss/kl"] = totals["kl"] / tokens
+    metrics = {"loss/policy": totals["policy"] / num_updates}
+    for name, metric in PER_TOKEN.items():
+        if name in totals:
+            metrics[metric] = totals[name] / tokens
     return metrics

@@ -177,6 +177,35 @@ def test_a_kl_term_trains_silent_nodes():
         noted(tree, settings)
 
 
+def test_an_entropy_bonus_trains_silent_nodes():
+    tree = paths.random_tree(2, num_prompts=4)
+    tree.rewards[:] = 1.0
+    (batch,) = noted(tree, config({"entropy_coefficient": 0.1}))[0].batches
+    assert trained_in(batch, tree) == tokens_of(tree, tree.node_mask)
+
+
+def test_long_responses_cost_reward_before_credit_and_nowhere_else():
+    tree = paths.random_tree(2, num_prompts=4)
+    tree.rewards[:], tree.solved[:] = 1.0, True
+    before = jax.tree.map(np.copy, tree)
+    settings = config()
+    assert "reward/overlong" not in noted(tree, settings)[3]
+    # The limit is 5 tokens, of which the last 2 cost; lengths are 1, 2, 3 and 5.
+    rollout = dataclasses.replace(settings.rollout, overlong=0.4)
+    settings = dataclasses.replace(settings, rollout=rollout)
+    ledger, _, assigned, metrics = noted(tree, settings)
+    expected = np.where(tree.response_lengths == 5, 0.0, 1.0)
+    mask = tree.node_mask
+    np.testing.assert_array_equal(assigned.returns[mask], expected[mask])
+    assert metrics["reward/overlong"] == pytest.approx((expected - 1.0)[mask].mean())
+    assert ledger.batches and 0 < expected[mask].mean() < 1
+    jax.tree.map(np.testing.assert_array_equal, tree, before)
+    # However small the share, the last token costs.
+    rollout = dataclasses.replace(settings.rollout, overlong=0.01)
+    settings = dataclasses.replace(settings, rollout=rollout)
+    assert noted(tree, settings)[3] == metrics
+
+
 def test_without_reference_nothing_is_scored():
     tree = paths.random_tree(2)
     (batch,) = noted(tree, config())[0].batches

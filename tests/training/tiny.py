@@ -17,6 +17,17 @@ CLIP = ObjectiveSection()
 FULL = ObjectiveSection(
     old_log_probs="recompute", kl_coefficient=0.2, dual_clip=1.5, clip_high=0.28
 )
+RESPONSES = ObjectiveSection(
+    surrogate="gspo",
+    clip_low=0.05,
+    clip_high=0.05,
+    old_log_probs="recompute",
+    kl="k2",
+    kl_coefficient=0.2,
+    entropy_coefficient=0.1,
+    tis="response",
+    tis_cap=1.1,
+)
 CONFIG = models.ModelConfig(
     family="llama",
     vocab_size=paths.VOCABULARY,
