@@ -30,7 +30,7 @@ def sibling_groups(parents: TreeLayout | np.ndarray | jax.Array) -> jax.Array:
     return _slots_of(parents) + 1
 
 
-def prompt_groups(parents: TreeLayout | np.ndarray | jax.Array) -> jax.Array:
+def prompt_groups(parents: TreeLayout | np.ndarray | jax.Array) -> np.ndarray:
     """All attempts of one prompt: id = 0 for every node.
 
     Args:
@@ -46,9 +46,8 @@ def prompt_groups(parents: TreeLayout | np.ndarray | jax.Array) -> jax.Array:
         >>> prompt_groups(TreeLayout((2, 1))).tolist()
         [0, 0, 0, 0]
     """
-    parents = _slots_of(parents)
-    xp = np if isinstance(parents, np.ndarray) else jnp
-    return xp.zeros_like(parents)
+    # Known when traced, whatever the parents are: pooling then needs no scatter.
+    return np.zeros(_slots_of(parents).shape, np.int32)
 
 
 def stage_groups(

@@ -1,6 +1,6 @@
 """Reductions and ranks inside groups: reshapes where the structure is static.
 
-Groups live inside one row b. Ids known when tracing (a NumPy array [N] whose groups are
+Groups live inside one row b. Ids known when tracing (a NumPy array whose groups are
 runs of neighbours, as a `TreeLayout` gives) become reshapes; any others become segment
 operations over row-local ids.
 """
@@ -205,9 +205,14 @@ def _positions(keys: Arrays) -> jax.Array:
 def _static_runs(groups: Any) -> list[tuple[int, int, int]] | None:
     """Static groups as stretches (start, number of groups, size of each), or None.
 
-    None: the ids are not a NumPy array [N], or some group is not one run of neighbours.
+    None: the ids are not a NumPy array, differ between rows, or some group is not one
+    run of neighbours.
     """
-    if not isinstance(groups, np.ndarray) or groups.ndim != 1 or groups.size == 0:
+    if not isinstance(groups, np.ndarray) or groups.size == 0:
+        return None
+    if groups.ndim == 2 and (groups == groups[:1]).all():
+        groups = groups[0]
+    if groups.ndim != 1:
         return None
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     if len(np.unique(groups)) != len(starts):
