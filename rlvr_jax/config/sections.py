@@ -43,7 +43,7 @@ class TasksSection:
     source: str = "programs"
     format: str = "auto"
     eval_source: str = ""
-    levels: tuple[float, ...] = (1.0, 1.0, 0.0)
+    levels: tuple[float, ...] = (2.0, 1.0, 0.0)
     max_prompt_tokens: int = 64
     too_long: str = "error"
     verifier_workers: int = 2

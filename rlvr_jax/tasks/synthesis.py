@@ -30,7 +30,7 @@ def synthesize(
     start: int,
     count: int,
     split: str,
-    levels: Sequence[float] = (1.0, 1.0, 0.0),
+    levels: Sequence[float] = (2.0, 1.0, 0.0),
 ) -> list[Task]:
     """Tasks start .. start + count - 1 of the stream named by (seed, split, levels).
 

@@ -59,7 +59,7 @@ class DemonstrationsSection:
         feedback_tokens: capacity of what stands between attempts.
     """
 
-    levels: tuple[float, ...] = (1.0, 1.0, 0.0)
+    levels: tuple[float, ...] = (2.0, 1.0, 0.0)
     mistake_share: float = 0.3
     trunk_share: float = 0.3
     second_share: float = 0.3

@@ -10,7 +10,11 @@ from rlvr_jax.tasks.synthesis import SPLITS
 
 GOLDEN = [
     ("programs/heldout/17/2-906a0d36", "f(-9)=-3 f(0)=0 f(1)=0 f(5)=1", "x//3"),
-    ("programs/heldout/17/3-623b6238", "f(-5)=12 f(0)=7 f(1)=8 f(3)=10", "abs(x)+7"),
+    (
+        "programs/heldout/17/3-43b77d45",
+        "f(-6)=-6 f(0)=-3 f(1)=-3 f(2)=-3",
+        "min(x,-3)",
+    ),
 ]
 
 
