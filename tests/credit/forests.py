@@ -93,20 +93,33 @@ def trees(draw):
     return Forest(rewards, layout, mask, solved)
 
 
-any_forest = st.one_of(forests(per_row=False), forests(per_row=True), trees())
-# The turn of a node below an absent one is known to a layout only: in an array the
-# absent parent's own parent may hold anything. MeRS divides by it, MaRS does not.
-turned_forest = st.one_of(
-    forests(per_row=False, closed=True), forests(per_row=True, closed=True), trees()
-)
-
-
 def closed_under_ancestors(mask, parents):
     mask = mask.copy()
     for node, parent in enumerate(parents):
         if parent >= 0:
             mask[..., node] &= mask[..., parent]
     return mask
+
+
+def grown(forest):
+    """The same layout, with only the nodes whose ancestors are all there."""
+    mask = closed_under_ancestors(forest.mask, forest.parents.parents)
+    rewards = np.where(mask, forest.rewards, np.float32(np.nan))
+    return dataclasses.replace(forest, mask=mask, rewards=rewards)
+
+
+any_forest = st.one_of(forests(per_row=False), forests(per_row=True), trees())
+# The turn of a node below an absent one is known to a layout only: in an array the
+# absent parent's own parent may hold anything. MeRS divides by it, MaRS does not.
+turned_forest = st.one_of(
+    forests(per_row=False, closed=True), forests(per_row=True, closed=True), trees()
+)
+# A present node below an absent one belongs to no trajectory and to no budget.
+closed_forest = st.one_of(
+    forests(per_row=False, closed=True),
+    forests(per_row=True, closed=True),
+    trees().map(grown),
+)
 
 
 def num_turns(forest):

@@ -1,7 +1,7 @@
 """Whole algorithms once more: slow, float64, on top of the oracle's rules.
 
-Written from the formulas alone. Signatures follow `rlvr_jax.credit`; results are float64
-NumPy arrays.
+Written from the formulas alone. Signatures follow `rlvr_jax.credit`; results are
+float64 NumPy arrays.
 """
 
 import math

@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 from rlvr_jax import credit
 from rlvr_jax.tree import TreeLayout
 from tests.credit import oracle_pruning
-from tests.credit.forests import checked, num_turns, turned_forest
-from tests.credit.test_algorithms_against_oracle import ancestors_are_there, ids_of
-
-closed_forest = turned_forest.filter(ancestors_are_there)
+from tests.credit.forests import checked, closed_forest, num_turns
 
 
 def ranks_by_rounding(forest):
     """Whether two different groups spread equally: rounding would decide the rank."""
-    ids = ids_of(forest)
+    ids = getattr(forest.parents, "parents", forest.parents)
+    ids = np.broadcast_to(ids, forest.mask.shape)
     for b in range(len(ids)):
         groups = [
             sorted(forest.rewards[b][forest.mask[b] & (ids[b] == parent)].tolist())
