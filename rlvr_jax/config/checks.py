@@ -78,8 +78,9 @@ def check(config: Config) -> None:
             raise ValueError(f"{path} must be in [0, 1); got {_read(config, path)}")
     if not 0 < config.eval.top_p <= 1:
         raise ValueError(f"eval.top_p must be in (0, 1]; got {config.eval.top_p}")
-    config.credit.check()
     rollout, update = config.rollout, config.update
+    config.credit.check()
+    config.credit.check_layout(rollout.layout)
     turns = rollout.layout.num_turns
     longest = config.longest_path(turns)
     if longest > update.row_length:

@@ -1,11 +1,13 @@
 """Advantages: returns compared inside groups, A = (R - baseline) / scale."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from rlvr_jax.credit import checks
-from rlvr_jax.credit.reductions import reduce_groups
+from rlvr_jax.credit.reductions import Reduce, map_groups
 
 BASELINES = ("mean", "leave_one_out", "none")
 SCALES = ("std", "mean", "none")
@@ -59,29 +61,55 @@ def group_advantages(
         >>> [round(value, 4) for value in advantages[0].tolist()]
         [1.5, -0.5, -0.5, -0.5]
     """
+    _check(returns, groups, node_mask, num_groups, baseline, scale, ddof)
+    normalise = functools.partial(
+        _normalise, baseline=baseline, scale=scale, ddof=ddof, epsilon=epsilon
+    )
+    if num_groups is None:
+        num_groups = node_mask.shape[1] + 1
+    return map_groups(normalise, (returns,), groups, node_mask, num_groups=num_groups)
+
+
+def _check(
+    returns: jax.Array,
+    groups: np.ndarray | jax.Array,
+    node_mask: jax.Array,
+    num_groups: int | None,
+    baseline: str,
+    scale: str,
+    ddof: int,
+) -> None:
+    """Raises ValueError for arguments that `group_advantages` cannot take."""
     checks.check_choice("baseline", baseline, BASELINES)
     checks.check_choice("scale", scale, SCALES)
+    checks.check_ddof(ddof)
     checks.check_nodes("returns", returns, node_mask)
-    if ddof not in (0, 1):
-        raise ValueError(f"ddof must be 0 or 1; got {ddof}")
-    num_groups = node_mask.shape[1] + 1 if num_groups is None else num_groups
-    checks.check_ids("groups", groups, node_mask, lowest=0, highest=num_groups - 1)
+    bound = node_mask.shape[1] + 1 if num_groups is None else num_groups
+    if bound < 1:
+        raise ValueError(f"num_groups must be >= 1; got {num_groups}")
+    checks.check_ids("groups", groups, node_mask, lowest=0, highest=bound - 1)
 
-    def reduce(values: jax.Array, kind: str) -> jax.Array:
-        return reduce_groups(
-            values, groups, node_mask, num_groups=num_groups, kind=kind
-        )
 
-    returns = jnp.where(node_mask, returns, 0.0).astype(jnp.float32)
-    count = reduce(node_mask.astype(jnp.float32), "sum")
+def _normalise(
+    reduce: Reduce,
+    mask: jax.Array,
+    returns: jax.Array,
+    *,
+    baseline: str,
+    scale: str,
+    ddof: int,
+    epsilon: float,
+) -> jax.Array:
+    """(R - baseline) / scale of present members, 0 elsewhere and in equal groups."""
+    returns = jnp.where(mask, returns, 0.0).astype(jnp.float32)
+    count = reduce(mask.astype(jnp.float32), "sum")
     mean = reduce(returns, "sum") / jnp.maximum(count, 1.0)
-    centered = jnp.where(node_mask, returns - mean, 0.0)
-    if baseline == "mean":
-        advantages = centered
-    elif baseline == "leave_one_out":
-        advantages = centered * count / jnp.maximum(count - 1.0, 1.0)
-    else:
-        advantages = returns
+    centered = jnp.where(mask, returns - mean, 0.0)
+    advantages = {
+        "mean": centered,
+        "leave_one_out": centered * (count / jnp.maximum(count - 1.0, 1.0)),
+        "none": returns,
+    }[baseline]
     if scale == "std":
         # Two passes: the squares of centred values do not cancel.
         variance = reduce(centered**2, "sum") / jnp.maximum(count - ddof, 1.0)
@@ -90,9 +118,15 @@ def group_advantages(
         advantages = advantages / (deviation + epsilon)
     elif scale == "mean":
         advantages = advantages / (mean + epsilon)
-    signal = node_mask
     if baseline != "none" or scale == "std":
-        size = jnp.maximum(1.0, reduce(jnp.abs(returns), "max"))
-        spread = reduce(returns, "max") - reduce(returns, "min")
-        signal = signal & (spread > EQUAL_TOLERANCE * size)
-    return jnp.where(signal, advantages, 0.0)
+        mask = mask & ~is_equal(reduce(returns, "min"), reduce(returns, "max"))
+    return jnp.where(mask, advantages, 0.0)
+
+
+def is_equal(lowest: jax.Array, highest: jax.Array) -> jax.Array:
+    """True for groups of this range that carry no signal.
+
+    max - min <= 1e-6 max(1, max |R|): rounding alone can make such a spread.
+    """
+    size = jnp.maximum(1.0, jnp.maximum(jnp.abs(lowest), jnp.abs(highest)))
+    return highest - lowest <= EQUAL_TOLERANCE * size

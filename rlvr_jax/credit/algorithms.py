@@ -1,13 +1,14 @@
-"""Whole algorithms: rewards of a tree -> advantages, as settings of the same parts."""
+"""Whole algorithms that compare siblings: rewards of a tree -> advantages."""
+
+from typing import Any
 
 import jax
 
-from rlvr_jax.credit import backups, checks
+from rlvr_jax.credit import checks
 from rlvr_jax.credit.advantages import group_advantages
-from rlvr_jax.credit.groups import prompt_groups, sibling_groups
+from rlvr_jax.credit.groups import sibling_groups
+from rlvr_jax.credit.weights import whiten
 from rlvr_jax.tree import TreeLayout
-
-MURPHY_BACKUPS = ("mars", "mers")
 
 
 def grpo(
@@ -43,87 +44,20 @@ def grpo(
         >>> [round(value, 4) for value in advantages[0].tolist()]
         [1.5, -0.5, -0.5, -0.5]
     """
-    checks.check_nodes("rewards", rewards, node_mask)
-    checks.check_parents(parents, node_mask, None)
-    groups = sibling_groups(parents)
-    return group_advantages(rewards, groups, node_mask, ddof=ddof, epsilon=epsilon)
+    return _among_siblings(rewards, parents, node_mask, ddof=ddof, epsilon=epsilon)
 
 
-def murphy(
+def dr_grpo(
     rewards: jax.Array,
     parents: TreeLayout | jax.Array,
     node_mask: jax.Array,
-    *,
-    num_turns: int,
-    backup: str = "mars",
-    discount: float = 0.9,
-    solved: jax.Array | None = None,
-    max_reward: float = 1.0,
-    ddof: int = 1,
-    epsilon: float = 1e-6,
 ) -> jax.Array:
-    """Backed-up returns (MaRS or MeRS), normalised among siblings.
+    """Own reward minus the mean of the siblings: A = r - mean.
 
     Args:
         rewards: float [B, N], raw rewards; anything where absent.
         parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
         node_mask: bool [B, N], True where a graded response is.
-        num_turns: S, at least the depth of the forest.
-        backup: `mars` or `mers`.
-        discount, solved, max_reward: of MeRS, see `mers`.
-        ddof: 1 or 0, of the standard deviation.
-        epsilon: added to the standard deviation.
-
-    Returns:
-        Advantages, float32 [B, N]; 0 where absent.
-
-    Raises:
-        ValueError: as `mars` and `mers`, or an unknown backup.
-
-    Source: Murphy (arXiv 2511.07833).
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> from rlvr_jax.tree import TreeLayout
-        >>> rewards = jnp.array([[0.0, 0.0, 0.0, 0.0, 1.0, 0.0]])
-        >>> mask = jnp.ones((1, 6), bool)
-        >>> advantages = murphy(rewards, TreeLayout((2, 2)), mask, num_turns=2)
-        >>> [round(value, 3) for value in advantages[0].tolist()]
-        [-0.707, 0.707, 0.0, 0.0, 0.707, -0.707]
-    """
-    checks.check_choice("backup", backup, MURPHY_BACKUPS)
-    if backup == "mars":
-        returns = backups.mars(rewards, parents, node_mask, num_turns=num_turns)
-    else:
-        returns = backups.mers(
-            rewards,
-            parents,
-            node_mask,
-            num_turns=num_turns,
-            discount=discount,
-            solved=solved,
-            max_reward=max_reward,
-        )
-    groups = sibling_groups(parents)
-    return group_advantages(returns, groups, node_mask, ddof=ddof, epsilon=epsilon)
-
-
-def reapo(
-    rewards: jax.Array,
-    parents: TreeLayout | jax.Array,
-    node_mask: jax.Array,
-    *,
-    ddof: int = 1,
-    epsilon: float = 1e-6,
-) -> jax.Array:
-    """Own reward, normalised over ALL attempts of all rollouts of a prompt.
-
-    Args:
-        rewards: float [B, N], raw rewards; anything where absent.
-        parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
-        node_mask: bool [B, N], True where a graded response is.
-        ddof: 1 or 0, of the standard deviation.
-        epsilon: added to the standard deviation.
 
     Returns:
         Advantages, float32 [B, N]; 0 where absent.
@@ -131,19 +65,133 @@ def reapo(
     Raises:
         ValueError: wrong shapes or dtypes, or a forest that is not ordered (eager).
 
-    Source: ReAPO, "Retry-Aware Policy Optimization for Efficient Exploration in LLM
-    Reasoning".
+    Source: Dr.GRPO (arXiv 2503.20783). Its loss sums tokens over a constant length: the
+    reduction `constant` of `rlvr_jax.objective`.
 
     Example:
         >>> import jax.numpy as jnp
         >>> from rlvr_jax.tree import TreeLayout
-        >>> rewards = jnp.array([[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0]])
-        >>> mask = jnp.array([[True, True, True, True, False, True, True, True]])
-        >>> advantages = reapo(rewards, TreeLayout((4, 1)), mask)
+        >>> rewards = jnp.array([[1.0, 0.0, 0.0, 0.0]])
+        >>> advantages = dr_grpo(rewards, TreeLayout((4,)), rewards >= 0)
         >>> [round(value, 4) for value in advantages[0].tolist()]
-        [1.069, -0.8018, -0.8018, -0.8018, 0.0, 1.069, -0.8018, 1.069]
+        [0.75, -0.25, -0.25, -0.25]
     """
+    return _among_siblings(rewards, parents, node_mask, scale="none")
+
+
+def rloo(
+    rewards: jax.Array,
+    parents: TreeLayout | jax.Array,
+    node_mask: jax.Array,
+) -> jax.Array:
+    """Own reward minus the mean of the OTHER siblings: A = n / (n - 1) (r - mean).
+
+    Args:
+        rewards: float [B, N], raw rewards; anything where absent.
+        parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
+        node_mask: bool [B, N], True where a graded response is.
+
+    Returns:
+        Advantages, float32 [B, N]; 0 where absent.
+
+    Raises:
+        ValueError: wrong shapes or dtypes, or a forest that is not ordered (eager).
+
+    Source: RLOO (arXiv 2402.14740).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from rlvr_jax.tree import TreeLayout
+        >>> rewards = jnp.array([[1.0, 0.0, 0.0, 0.0]])
+        >>> advantages = rloo(rewards, TreeLayout((4,)), rewards >= 0)
+        >>> [round(value, 4) for value in advantages[0].tolist()]
+        [1.0, -0.3333, -0.3333, -0.3333]
+    """
+    return _among_siblings(
+        rewards, parents, node_mask, baseline="leave_one_out", scale="none"
+    )
+
+
+def maxrl(
+    rewards: jax.Array,
+    parents: TreeLayout | jax.Array,
+    node_mask: jax.Array,
+    *,
+    epsilon: float = 1e-6,
+) -> jax.Array:
+    """Own reward over the mean of the siblings: A = (r - mean) / (mean + ε).
+
+    Args:
+        rewards: float [B, N], raw rewards; anything where absent.
+        parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
+        node_mask: bool [B, N], True where a graded response is.
+        epsilon: added to the mean.
+
+    Returns:
+        Advantages, float32 [B, N]; 0 where absent.
+
+    Raises:
+        ValueError: wrong shapes or dtypes, or a forest that is not ordered (eager).
+
+    Source: MaxRL (arXiv 2602.02710). With n siblings it follows the expansion of the
+    likelihood truncated at order n - 1. Rewards must be >= 0.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from rlvr_jax.tree import TreeLayout
+        >>> rewards = jnp.array([[1.0, 0.0, 0.0, 0.0]])
+        >>> advantages = maxrl(rewards, TreeLayout((4,)), rewards >= 0, epsilon=0.0)
+        >>> [round(value, 4) for value in advantages[0].tolist()]
+        [3.0, -1.0, -1.0, -1.0]
+    """
+    return _among_siblings(rewards, parents, node_mask, scale="mean", epsilon=epsilon)
+
+
+def reinforce_pp(
+    rewards: jax.Array,
+    parents: TreeLayout | jax.Array,
+    node_mask: jax.Array,
+    *,
+    response_lengths: jax.Array,
+    epsilon: float = 1e-8,
+) -> jax.Array:
+    """Own reward minus the mean of the siblings, whitened over all trained tokens.
+
+    Args:
+        rewards: float [B, N], raw rewards; anything where absent.
+        parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
+        node_mask: bool [B, N], True where a graded response is.
+        response_lengths: int [B, N], trained tokens of each node.
+        epsilon: added to the variance of the whitening.
+
+    Returns:
+        Advantages, float32 [B, N]; 0 where absent.
+
+    Raises:
+        ValueError: wrong shapes or dtypes, or a forest that is not ordered (eager).
+
+    Source: REINFORCE++ with the group baseline (arXiv 2501.03262). Members of an equal
+    group start from 0 and still get the shift of the batch; see `whiten`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from rlvr_jax.tree import TreeLayout
+        >>> rewards = jnp.array([[1.0, 0.0, 0.0, 0.0]])
+        >>> advantages = reinforce_pp(
+        ...     rewards, TreeLayout((4,)), rewards >= 0, response_lengths=rewards + 1)
+        >>> [round(value, 4) for value in advantages[0].tolist()]
+        [1.2247, -0.8165, -0.8165, -0.8165]
+    """
+    centered = dr_grpo(rewards, parents, node_mask)
+    return whiten(centered, response_lengths, node_mask, epsilon=epsilon)
+
+
+def _among_siblings(
+    rewards: jax.Array,
+    parents: TreeLayout | jax.Array,
+    node_mask: jax.Array,
+    **options: Any,
+) -> jax.Array:
     checks.check_nodes("rewards", rewards, node_mask)
     checks.check_parents(parents, node_mask, None)
-    groups = prompt_groups(parents)
-    return group_advantages(rewards, groups, node_mask, ddof=ddof, epsilon=epsilon)
+    return group_advantages(rewards, sibling_groups(parents), node_mask, **options)

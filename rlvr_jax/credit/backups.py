@@ -4,11 +4,14 @@ Leaves and solved nodes keep their reward; the rules differ in what an unsolved 
 gets from its children. Turns s = 1..S below; S is `num_turns`.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
 from rlvr_jax.credit import checks
-from rlvr_jax.credit.reductions import fold_children
+from rlvr_jax.credit.groups import stage_groups
+from rlvr_jax.credit.recursion import descend, fold_children, known_slots
 from rlvr_jax.tree import TreeLayout
 
 SOLVED_TOLERANCE = 1e-6  # a reward this close to the maximum is the maximum
@@ -113,19 +116,74 @@ def mers(
     checks.check_nodes("solved", solved, node_mask)
     turns = node_turns(parents, node_mask, num_turns=num_turns)
     divisor = (num_turns - turns).astype(jnp.float32)
-
-    def combine(own: tuple, below: tuple) -> jax.Array:
-        (reward, divisor, solved), (total, count) = own, below
-        backed_up = (reward + discount * total / jnp.maximum(count, 1.0)) / divisor
-        return jnp.where(solved, reward, backed_up)
-
     returns = fold_children(
         (_present(rewards, node_mask), divisor, solved),
         node_mask,
         parents,
         num_turns=num_turns,
         kinds=("sum", "count"),
-        combine=combine,
+        combine=functools.partial(_mean_of_children, discount),
+    )
+    return _present(returns, node_mask)
+
+
+def _mean_of_children(discount: float, own: tuple, below: tuple) -> jax.Array:
+    (reward, divisor, solved), (total, count) = own, below
+    backed_up = (reward + discount * total / jnp.maximum(count, 1.0)) / divisor
+    return jnp.where(solved, reward, backed_up)
+
+
+def trajectory(
+    rewards: jax.Array,
+    parents: TreeLayout | jax.Array,
+    node_mask: jax.Array,
+    *,
+    num_turns: int,
+) -> jax.Array:
+    """Best reward of a trajectory, for each of its attempts: R(o) = max r in the tree
+    of o's turn-0 ancestor.
+
+    Args:
+        rewards: float [B, N], raw rewards; anything where absent.
+        parents: `TreeLayout`, or int [N] or [B, N] with parent < child, -1 for roots.
+        node_mask: bool [B, N], True where a graded response is.
+        num_turns: S, at least the depth of the forest.
+
+    Returns:
+        Returns, float32 [B, N]; 0 where absent. On a layout an absent node still joins
+        what is above and below it; in a parents array it cuts the tree there.
+
+    Raises:
+        ValueError: wrong shapes or dtypes, or a forest that is not ordered (eager).
+
+    Source: multi-attempt RL (arXiv 2503.04808). On a chain this is the best attempt;
+    on a wider tree, where the paper is silent, the best of all branches.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from rlvr_jax.tree import TreeLayout
+        >>> rewards = jnp.array([[1.0, 0.5, 0.0, 0.0, 1.0, 0.0]])
+        >>> mask = jnp.array([[True, True, False, False, True, True]])
+        >>> trajectory(rewards, TreeLayout((2, 2)), mask, num_turns=2).tolist()
+        [[1.0, 1.0, 0.0, 0.0, 1.0, 1.0]]
+    """
+    checks.check_nodes("rewards", rewards, node_mask)
+    checks.check_parents(parents, node_mask, num_turns)
+    linked = known_slots(parents, node_mask)
+    best = fold_children(
+        (jnp.where(node_mask, rewards, -jnp.inf).astype(jnp.float32),),
+        linked,
+        parents,
+        num_turns=num_turns,
+        kinds=("max",),
+        combine=lambda own, below: jnp.maximum(own[0], below[0]),
+    )
+    returns = descend(
+        best,
+        parents,
+        linked,
+        num_turns=num_turns,
+        combine=lambda own, above: above,
     )
     return _present(returns, node_mask)
 
@@ -143,15 +201,11 @@ def node_turns(
     In a parents array an absent parent counts as turn 0, since its own slot may hold
     anything; a layout knows the turn of every slot.
     """
-    if isinstance(parents, TreeLayout):
-        turns = jnp.asarray(parents.turns)[None, :]
-        return jnp.where(node_mask, turns, 0)
-    parents = jnp.where(node_mask, jnp.broadcast_to(parents, node_mask.shape), -1)
-    turns = jnp.zeros(node_mask.shape, jnp.int32)
-    for _ in range(num_turns - 1):
-        above = jnp.take_along_axis(turns, jnp.maximum(parents, 0), axis=1)
-        turns = jnp.where(parents >= 0, above + 1, 0)
-    return turns
+    if not isinstance(parents, TreeLayout):
+        parents = jnp.broadcast_to(parents, node_mask.shape)
+        parents = jnp.where(node_mask, parents, -1)
+    turns = stage_groups(parents, num_turns=num_turns)
+    return jnp.where(node_mask, jnp.broadcast_to(turns, node_mask.shape), 0)
 
 
 def _present(values: jax.Array, node_mask: jax.Array) -> jax.Array:

@@ -26,20 +26,53 @@ def check_discount(discount: float) -> None:
         raise ValueError(f"discount must be in [0, 1]; got {discount}")
 
 
+def check_ddof(ddof: int) -> None:
+    """Raises ValueError unless `ddof` is 0 or 1."""
+    if ddof not in (0, 1):
+        raise ValueError(f"ddof must be 0 or 1; got {ddof}")
+
+
+def check_budget(name: str, budget: int) -> None:
+    """Raises ValueError unless `budget` is an integer >= 1."""
+    whole = isinstance(budget, int | np.integer) and not isinstance(budget, bool)
+    if not whole or budget < 1:
+        raise ValueError(
+            f"{name} must be an integer >= 1, what pruning keeps; got {budget!r}"
+        )
+
+
+def check_alpha(name: str, alpha: float) -> None:
+    """Raises ValueError unless a concrete `alpha` is >= 0 and finite."""
+    if is_concrete(alpha) and not 0.0 <= float(alpha) < np.inf:
+        raise ValueError(f"{name} must be >= 0 and finite; got {alpha}")
+
+
+def check_not_negative(name: str, values: Any, mask: Any) -> None:
+    """Raises ValueError unless concrete `values` are >= 0 where `mask` is True."""
+    if not is_concrete(values, mask):
+        return
+    present = np.asarray(values)[np.asarray(mask)]
+    wrong = present[~(present >= 0)]
+    if wrong.size:
+        raise ValueError(f"{name} must be >= 0 where mask is True; got {wrong[0]}")
+
+
 def check_bool(name: str, values: Any) -> None:
     """Raises ValueError unless `values` is bool."""
     if values.dtype != bool:
         raise ValueError(f"{name} must be bool, True = yes; got dtype {values.dtype}")
 
 
-def check_nodes(name: str, values: Any, node_mask: Any) -> None:
+def check_nodes(
+    name: str, values: Any, node_mask: Any, *, mask_name: str = "node_mask"
+) -> None:
     """Raises ValueError unless `values` and the bool `node_mask` are both [B, N]."""
-    check_bool("node_mask", node_mask)
+    check_bool(mask_name, node_mask)
     if node_mask.ndim != 2:
-        raise ValueError(f"node_mask must be [B, N]; got shape {node_mask.shape}")
+        raise ValueError(f"{mask_name} must be [B, N]; got shape {node_mask.shape}")
     if values.shape != node_mask.shape:
         raise ValueError(
-            f"{name} must have the shape of node_mask {node_mask.shape};"
+            f"{name} must have the shape of {mask_name} {node_mask.shape};"
             f" got {values.shape}"
         )
 
@@ -66,13 +99,16 @@ def check_ids(
         )
 
 
-def check_parents(parents: Any, node_mask: Any, num_turns: int | None) -> None:
+def check_parents(parents: Any, node_mask: Any, num_turns: int | None) -> int | None:
     """Raises ValueError unless `parents` is a topologically ordered forest.
 
     Args:
         parents: a `TreeLayout` or int [N] or [B, N].
         node_mask: bool [B, N].
         num_turns: if given, the depth of the forest may not be above it.
+
+    Returns:
+        The depth in turns; None for an array that holds no values yet.
     """
     num_nodes = node_mask.shape[1]
     if num_turns is not None and num_turns < 1:
@@ -89,13 +125,14 @@ def check_parents(parents: Any, node_mask: Any, num_turns: int | None) -> None:
             "parents", parents, node_mask, lowest=NO_PARENT, highest=num_nodes - 1
         )
         if not is_concrete(parents, node_mask):
-            return
+            return None
         depth = _checked_depth(np.asarray(parents), np.asarray(node_mask))
     if num_turns is not None and depth > num_turns:
         raise ValueError(
             f"num_turns must be at least the depth of the forest, {depth};"
             f" got {num_turns}"
         )
+    return depth
 
 
 def _checked_depth(parents: np.ndarray, node_mask: np.ndarray) -> int:

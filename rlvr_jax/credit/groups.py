@@ -27,9 +27,7 @@ def sibling_groups(parents: TreeLayout | np.ndarray | jax.Array) -> jax.Array:
         >>> sibling_groups(TreeLayout((2, 2))).tolist()
         [0, 0, 1, 1, 2, 2]
     """
-    if isinstance(parents, TreeLayout):
-        return parents.parents + 1
-    return parents + 1
+    return _slots_of(parents) + 1
 
 
 def prompt_groups(parents: TreeLayout | np.ndarray | jax.Array) -> jax.Array:
@@ -48,10 +46,50 @@ def prompt_groups(parents: TreeLayout | np.ndarray | jax.Array) -> jax.Array:
         >>> prompt_groups(TreeLayout((2, 1))).tolist()
         [0, 0, 0, 0]
     """
+    parents = _slots_of(parents)
+    xp = np if isinstance(parents, np.ndarray) else jnp
+    return xp.zeros_like(parents)
+
+
+def stage_groups(
+    parents: TreeLayout | np.ndarray | jax.Array, *, num_turns: int
+) -> np.ndarray | jax.Array:
+    """Attempts with the same number: id = turn, 0-based.
+
+    Args:
+        parents: `TreeLayout`, or int [N] or [B, N]; padding may hold anything.
+        num_turns: S, at least the depth of the forest.
+
+    Returns:
+        Ids of the shape of `parents` ([N] for a layout), in [0, num_turns).
+
+    Raises:
+        ValueError: `num_turns` is below 1 or below the turns of a layout.
+
+    Source: stage-wise advantages, CAL-GRPO (2604.17912): attempt k is compared with
+    attempt k of the rollouts that reached it.
+
+    Example:
+        >>> from rlvr_jax.tree import TreeLayout
+        >>> stage_groups(TreeLayout((2, 2)), num_turns=2).tolist()
+        [0, 0, 1, 1, 1, 1]
+    """
+    if num_turns < 1:
+        raise ValueError(f"num_turns must be >= 1; got {num_turns}")
     if isinstance(parents, TreeLayout):
-        parents = parents.parents
-    return (
-        np.zeros_like(parents)
-        if isinstance(parents, np.ndarray)
-        else (jnp.zeros_like(parents))
-    )
+        if parents.num_turns > num_turns:
+            raise ValueError(
+                f"num_turns must be at least the turns of the layout,"
+                f" {parents.num_turns}; got {num_turns}"
+            )
+        return parents.turns
+    xp = np if isinstance(parents, np.ndarray) else jnp
+    above = xp.clip(parents, 0, parents.shape[-1] - 1)
+    turns = xp.zeros_like(parents)
+    for _ in range(num_turns - 1):
+        turns = xp.where(parents >= 0, xp.take_along_axis(turns, above, -1) + 1, 0)
+    return turns
+
+
+def _slots_of(parents: TreeLayout | np.ndarray | jax.Array) -> np.ndarray | jax.Array:
+    return parents.parents if isinstance(parents, TreeLayout) else parents

@@ -1,8 +1,8 @@
-"""Reductions over children and over groups: reshapes where the structure is static.
+"""Reductions and ranks inside groups: reshapes where the structure is static.
 
-Both live inside one row b. A structure known when tracing (a `TreeLayout`, or group
-ids in a NumPy array [N] whose groups are runs of neighbours) becomes reshapes; any
-other one becomes segment operations over row-local ids.
+Groups live inside one row b. Ids known when tracing (a NumPy array [N] whose groups are
+runs of neighbours, as a `TreeLayout` gives) become reshapes; any others become segment
+operations over row-local ids.
 """
 
 import itertools
@@ -13,17 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlvr_jax.tree import TreeLayout
-
-_IDENTITY = {"sum": 0.0, "max": -jnp.inf, "min": jnp.inf}
-_ALONG_AXIS = {"sum": jnp.sum, "max": jnp.max, "min": jnp.min}
+IDENTITY = {"sum": 0.0, "max": -jnp.inf, "min": jnp.inf}
+ALONG_AXIS = {"sum": jnp.sum, "max": jnp.max, "min": jnp.min}
 _SEGMENT = {
     "sum": jax.ops.segment_sum,
     "max": jax.ops.segment_max,
     "min": jax.ops.segment_min,
 }
 
-Combine = Callable[..., jax.Array]
+# reduce(values, kind): over the present members of each element's group, in a shape
+# that broadcasts against the values.
+Reduce = Callable[[jax.Array, str], jax.Array]
 
 
 def reduce_segments(
@@ -39,86 +39,56 @@ def reduce_segments(
     return reduced.reshape(num_rows, num_segments)
 
 
-def fold_children(
-    own: tuple[jax.Array, ...],
+def map_groups(
+    function: Callable[..., jax.Array],
+    arrays: tuple[jax.Array, ...],
+    groups: np.ndarray | jax.Array,
     node_mask: jax.Array,
-    parents: TreeLayout | jax.Array,
     *,
-    num_turns: int,
-    kinds: tuple[str, ...],
-    combine: Combine,
+    num_groups: int,
 ) -> jax.Array:
-    """Bottom-up recursion R(o) = combine(own(o), reductions over the children of R).
+    """Applies `function(reduce, mask, *arrays)`, which sees groups through `reduce`.
+
+    Static groups are handed over as blocks [B, groups, members], one call per group
+    size, so that all of the function's arithmetic fuses around its reductions.
 
     Args:
-        own: arrays [B, N], read at the node itself; finite in padding.
-        node_mask: bool [B, N]; absent nodes are nobody's children.
-        parents: `TreeLayout`, or int [N] or [B, N].
-        num_turns: at least the depth of the forest.
-        kinds: reductions over the present children of R: sum, max, min, or `count`
-            (how many there are).
-        combine: called as combine(own, reduced), arrays of the same shape; without
-            children a reduction is its identity (0, -inf, inf).
+        function: elementwise apart from `reduce(values, kind)`, which gives the sum,
+            max or min over the present members of each element's group.
+        arrays: [B, N] each; anything where absent.
+        groups: int [N] or [B, N], ids in [0, num_groups); anything where absent.
+        node_mask: bool [B, N].
+        num_groups: bound of the ids.
 
     Returns:
-        R, float32 [B, N].
+        [B, N], what `function` returned.
     """
-    if isinstance(parents, TreeLayout):
-        return _fold_layout(own, node_mask, parents, kinds, combine)
-    parents = jnp.broadcast_to(parents, node_mask.shape)
-    num_segments = node_mask.shape[1] + 1
-    # Segment 0 takes the roots and everything absent; segment k + 1 is node k's.
-    ids = jnp.where(node_mask, parents + 1, 0)
+    runs = _static_runs(groups)
+    if runs is None:
+        ids = jnp.where(node_mask, jnp.broadcast_to(groups, node_mask.shape), 0)
 
-    def reduce(returns: jax.Array, kind: str) -> jax.Array:
-        values, kind = _masked(returns, node_mask, kind)
-        return reduce_segments(values, ids, num_segments, kind)[:, 1:]
+        def reduce(values: jax.Array, kind: str) -> jax.Array:
+            # Absent nodes hold the identity, so that group 0 does not notice them.
+            values = jnp.where(node_mask, values, IDENTITY[kind])
+            reduced = reduce_segments(values, ids, num_groups, kind)
+            return jnp.take_along_axis(reduced, ids, axis=1)
 
-    identities = tuple(jnp.full_like(own[0], _identity(kind)) for kind in kinds)
-    returns = combine(own, identities)
-    # After k rounds every node of height <= k is final: children before parents.
-    for _ in range(num_turns - 1):
-        returns = combine(own, tuple(reduce(returns, kind) for kind in kinds))
-    return returns
+        return function(reduce, node_mask, *arrays)
+    parts = []
+    for start, count, size in runs:
+        stop = start + count * size
+        mask, *blocks = (
+            values[:, start:stop].reshape(-1, count, size)
+            for values in (node_mask, *arrays)
+        )
 
+        def reduce(values: jax.Array, kind: str, mask: jax.Array = mask) -> jax.Array:
+            values = jnp.where(mask, values, IDENTITY[kind])
+            return ALONG_AXIS[kind](values, axis=-1, keepdims=True)
 
-def _fold_layout(
-    own: tuple[jax.Array, ...],
-    node_mask: jax.Array,
-    layout: TreeLayout,
-    kinds: tuple[str, ...],
-    combine: Combine,
-) -> jax.Array:
-    """`fold_children` on level-order slots: one reshape per turn."""
-    levels: list[jax.Array] = []
-    below_mask = None
-    for turn in reversed(range(layout.num_turns)):
-        here = layout.turn_slice(turn)
-        own_here = tuple(values[:, here] for values in own)
-        if below_mask is None:
-            reduced = tuple(jnp.full_like(own_here[0], _identity(k)) for k in kinds)
-        else:
-            shape = (*own_here[0].shape, layout.branching[turn + 1])
-            below = levels[-1].reshape(shape)
-            below_mask = below_mask.reshape(shape)
-            reduced = ()
-            for kind in kinds:
-                values, operation = _masked(below, below_mask, kind)
-                reduced += (_ALONG_AXIS[operation](values, axis=-1),)
-        levels.append(combine(own_here, reduced))
-        below_mask = node_mask[:, here]
-    return jnp.concatenate(levels[::-1], axis=1)
-
-
-def _identity(kind: str) -> float:
-    return 0.0 if kind == "count" else _IDENTITY[kind]
-
-
-def _masked(values: jax.Array, mask: jax.Array, kind: str) -> tuple[jax.Array, str]:
-    """Values with the identity where `mask` is False, and the operation to apply."""
-    if kind == "count":
-        return mask.astype(values.dtype), "sum"
-    return jnp.where(mask, values, _IDENTITY[kind]), kind
+        part = jnp.broadcast_to(function(reduce, mask, *blocks), mask.shape)
+        parts.append(part.reshape(-1, count * size))
+    return jnp.concatenate(parts, axis=1)
 
 
 def reduce_groups(
@@ -133,27 +103,47 @@ def reduce_groups(
 
     Args:
         values: [B, N].
-        groups: int [N] or [B, N], ids in [0, num_groups); anything where absent.
-        node_mask: bool [B, N].
-        num_groups: bound of the ids.
+        groups, node_mask, num_groups: as in `map_groups`.
         kind: sum, max or min.
 
     Returns:
         [B, N]; the value at an absent node has no meaning.
     """
-    values = jnp.where(node_mask, values, _IDENTITY[kind])
-    runs = _static_runs(groups)
-    if runs is None:
-        ids = jnp.where(node_mask, jnp.broadcast_to(groups, node_mask.shape), 0)
-        # Absent nodes hold the identity, so that group 0 does not notice them.
-        reduced = reduce_segments(values, ids, num_groups, kind)
-        return jnp.take_along_axis(reduced, ids, axis=1)
-    parts = []
-    for start, count, size in runs:
-        block = values[:, start : start + count * size].reshape(-1, count, size)
-        reduced = _ALONG_AXIS[kind](block, axis=-1, keepdims=True)
-        parts.append(jnp.broadcast_to(reduced, block.shape).reshape(-1, count * size))
-    return jnp.concatenate(parts, axis=1)
+    return map_groups(
+        lambda reduce, mask, values: reduce(values, kind),
+        (values,),
+        groups,
+        node_mask,
+        num_groups=num_groups,
+    )
+
+
+def rank_in_groups(
+    values: jax.Array,
+    groups: np.ndarray | jax.Array,
+    node_mask: jax.Array,
+    *,
+    num_groups: int,
+) -> jax.Array:
+    """How many present members of the group stand before a node: by value, then slot.
+
+    Args:
+        values: [B, N].
+        groups, node_mask, num_groups: as in `map_groups`.
+
+    Returns:
+        float32 [B, N], 0-based, exact up to 2^24 slots; no meaning where absent.
+    """
+    ids = jnp.where(node_mask, jnp.broadcast_to(groups, node_mask.shape), num_groups)
+    values = jnp.where(node_mask, values, 0.0)
+    slots = jax.lax.broadcasted_iota(jnp.int32, node_mask.shape, 1)
+    _, _, order = jax.lax.sort((ids, values, slots), dimension=1, num_keys=2)
+    _, position = jax.lax.sort((order, slots), dimension=1, num_keys=1)
+    position = position.astype(jnp.float32)
+    first = reduce_groups(
+        position, groups, node_mask, num_groups=num_groups, kind="min"
+    )
+    return position - first
 
 
 def _static_runs(groups: Any) -> list[tuple[int, int, int]] | None:

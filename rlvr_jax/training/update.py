@@ -147,7 +147,7 @@ def _scored(
 
 def _zero_signal(assigned: credit.Credit, config: Config, tree: RolloutTree) -> float:
     """Share of the groups with members in which every advantage is 0."""
-    groups = np.asarray(credit.GROUPS[config.credit.group](tree.layout))
+    groups = config.credit.groups(tree.layout)
     present, silent = 0, 0
     for group in np.unique(groups):
         members = assigned.keep_mask[:, groups == group]
