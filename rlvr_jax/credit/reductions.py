@@ -153,7 +153,7 @@ def _static_runs(groups: Any) -> list[tuple[int, int, int]] | None:
     """
     if not isinstance(groups, np.ndarray) or groups.ndim != 1 or groups.size == 0:
         return None
-    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     if len(np.unique(groups)) != len(starts):
         return None
     sizes = np.diff(starts, append=len(groups))
