@@ -106,20 +106,21 @@ def multi_attempt_grpo(
     return advantages
 
 
-def whiten(advantages, weights, mask, *, epsilon=1e-8):
+def whiten(advantages, weights, mask, *, epsilon=1e-8, ddof=0):
     """(A - mean) / sqrt(var + epsilon) over all trained tokens of all rows.
 
-    A node of weight w stands for w tokens. ddof 1, as everywhere.
+    A node of weight w stands for w tokens. verl's variance has ddof 1; on a batch of
+    thousands of tokens that is the same number.
     """
     present = [(b, n) for b, n in np.argwhere(mask)]
     tokens = [
         float(advantages[b, n]) for b, n in present for _ in range(int(weights[b, n]))
     ]
     result = np.zeros(np.shape(mask))
-    if len(tokens) < 2:
+    if len(tokens) <= ddof:
         return result
     mean = math.fsum(tokens) / len(tokens)
-    variance = math.fsum((token - mean) ** 2 for token in tokens) / (len(tokens) - 1)
+    variance = math.fsum((token - mean) ** 2 for token in tokens) / (len(tokens) - ddof)
     for b, n in present:
         result[b, n] = (float(advantages[b, n]) - mean) / math.sqrt(variance + epsilon)
     return result

@@ -50,15 +50,15 @@ def test_prune_intra(forest, budget):
     np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_prune_intra_in_wide_groups(seed):
-    """A group of eight, budgets 1 to 8, rewards of few and of many values."""
+    """A group of eight, rewards of two and of many values."""
     generator = np.random.default_rng(seed)
     values = [0.0, 1.0] if seed % 2 else np.arange(9) / 8
     rewards = generator.choice(values, (3, 8)).astype(np.float32)
     mask = generator.random((3, 8)) < 0.9
     layout = TreeLayout(branching=(8,))
-    for budget in range(1, 9):
+    for budget in (1, 3, 4, 7, 8):
         options = {"num_turns": 1, "budget": budget}
         np.testing.assert_array_equal(
             credit.prune_intra(rewards, layout, mask, **options),
