@@ -165,10 +165,10 @@ def turn_game(kind: str) -> toys.Toy:
     again = ((False, False), (True, True))
     if kind == "constant":
         sure = ((1.0,),) * 2
-        return toys.Toy((3, 1), (sure, sure), (0.5,), ((False,), (True,)))
+        return toys.Toy((4, 1), (sure, sure), (0.5,), ((False,), (True,)))
     second = fail if kind == "useless" else coin
     retries = ((True, False),) * 2 if kind == "ungraded" else again
-    return toys.Toy((3, 1), (coin, second), (0.0, 1.0), retries)
+    return toys.Toy((4, 1), (coin, second), (0.0, 1.0), retries)
 
 
 def turn_bonus(kind: str, rule: toys.Rule) -> float:
@@ -179,69 +179,62 @@ def turn_bonus(kind: str, rule: toys.Rule) -> float:
 
 def markdown(header: list[str], rows: list[list]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    cells = [[c if isinstance(c, str) else f"{c + 0.0:.3f}" for c in r] for r in lines]
+    cells = [
+        [c if isinstance(c, str) else f"{round(c, 3) + 0.0:.3f}" for c in row]
+        for row in lines
+    ]
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
 
 
 def single_table() -> str:
+    rows = {name: [name] for name in SINGLE}
     success = (0.1, 0.3, 0.7, 0.9)
-    rows = []
-    for name, rule in SINGLE.items():
-        ratios, exact = [], []
+    toy = toys.gated((4,))
+    for objective in (toys.pass_at(1), toys.truncated_likelihood(3)):
         for p in success:
-            toy, theta = toys.gated((4,)), turn_logits(p)
-            found = toys.expected_gradient(toy, theta, "stage", rule)
-            target = toys.gradient_of(toy, theta, "stage", toys.pass_at(1))
-            ratios.append(ratio(found, target))
-            target = toys.gradient_of(toy, theta, "stage", toys.truncated_likelihood(3))
-            exact.append(ratio(found, target))
-        rows.append([name, *ratios, *exact])
-    header = ["rule", *(f"pass@1, p={p}" for p in success)]
-    return markdown([*header, *(f"log p to order 3, p={p}" for p in success)], rows)
+            theta = turn_logits(p)
+            target = toys.gradient_of(toy, theta, "stage", objective)
+            for name, rule in SINGLE.items():
+                found = toys.expected_gradient(toy, theta, "stage", rule)
+                rows[name].append(ratio(found, target))
+    names = ("pass@1", "log p to order 3")
+    header = ["rule", *(f"{name}, p={p}" for name in names for p in success)]
+    return markdown(header, list(rows.values()))
 
 
 def chain_table() -> str:
-    rows = []
-    for name, rule in CHAINS.items():
-        row = [name]
-        for success in SETTINGS:
-            toy, theta = toys.gated((4, 1)), turn_logits(*success)
+    rows = {name: [name] for name in CHAINS}
+    toy = toys.gated((4, 1))
+    for success in SETTINGS:
+        theta = turn_logits(*success)
+        target = toys.gradient_of(toy, theta, "stage", toys.solved_at_last)
+        fewer = -toys.gradient_of(toy, theta, "stage", toys.expected_failures)
+        for name, rule in CHAINS.items():
             found = toys.expected_gradient(toy, theta, "stage", rule)
-            target = toys.gradient_of(toy, theta, "stage", toys.solved_at_last)
-            fewer = -toys.gradient_of(toy, theta, "stage", toys.expected_failures)
-            row += [
-                f"{ratio(found[0], target[0]):.3f} / {ratio(found[1], target[1]):.3f}",
-                cosine(found, target),
-                cosine(found, fewer),
-            ]
-        rows.append(row)
+            one, two = (ratio(found[k], target[k]) for k in (0, 1))
+            by_attempt = f"{one:.3f} / {two:.3f}"
+            rows[name] += [by_attempt, cosine(found, target), cosine(found, fewer)]
     columns = ["attempt 1 / 2", "cos Ver@2", "cos failures"]
-    header = [f"{c}, {p}" for p in SETTINGS for c in columns]
-    return markdown(["rule", *header], rows)
+    header = [f"{column}, {p}" for p in SETTINGS for column in columns]
+    return markdown(["rule", *header], list(rows.values()))
 
 
 def longer_table() -> str:
     """Three attempts; and wrong answers that differ in what they teach."""
-    rows = []
-    three, three_theta = toys.gated((3, 1, 1)), turn_logits(0.5, 0.3, 0.2)
-    two = toys.gated((4, 1), num_answers=3)
-    for name, rule in CHAINS.items():
-        row = [name]
-        for toy, theta, sharing in (
-            (three, three_theta, "stage"),
-            (two, HISTORY, "history"),
-        ):
+    rows = {name: [name] for name in CHAINS}
+    for toy, theta, sharing in (
+        (toys.gated((3, 1, 1)), turn_logits(0.5, 0.3, 0.2), "stage"),
+        (toys.gated((4, 1), num_answers=3), HISTORY, "history"),
+    ):
+        target = toys.gradient_of(toy, theta, sharing, toys.solved_at_last)
+        fewer = -toys.gradient_of(toy, theta, sharing, toys.expected_failures)
+        for name, rule in CHAINS.items():
             found = toys.expected_gradient(toy, theta, sharing, rule)
-            for objective, sign in (
-                (toys.solved_at_last, 1),
-                (toys.expected_failures, -1),
-            ):
-                target = sign * toys.gradient_of(toy, theta, sharing, objective)
-                row.append(cosine(found, target))
-        rows.append(row)
+            rows[name] += [cosine(found, target), cosine(found, fewer)]
     columns = ["cos Ver@K", "cos failures"]
     kinds = ["three attempts", "history"]
-    return markdown(["rule", *(f"{c}, {k}" for k in kinds for c in columns)], rows)
+    header = [f"{column}, {kind}" for kind in kinds for column in columns]
+    return markdown(["rule", *header], list(rows.values()))
 
 
 def tree_table() -> str:
@@ -271,7 +264,7 @@ def tree_table() -> str:
 def pooled_table() -> str:
     """Size and direction of what the pooled mean adds to the raw rewards."""
     rows = []
-    for rollouts in (1, 2, 4, 7):
+    for rollouts in (1, 2, 4):
         row = [str(rollouts)]
         for success in SETTINGS:
             toy, theta = toys.gated((rollouts, 1)), turn_logits(*success)

@@ -18,7 +18,7 @@ import numpy as np
 
 from rlvr_jax.tree import TreeLayout
 
-ROWS = 4096  # no toy here has more outcomes
+ROWS = 10_000  # no toy here has more outcomes
 
 Rule = Callable[[jax.Array, TreeLayout, jax.Array], jax.Array]
 
@@ -134,7 +134,7 @@ def rows_of(toy: Toy, sharing: str) -> np.ndarray:
     }[sharing]
 
 
-def _padded(rewards, layout, mask):
+def padded(rewards, layout, mask):
     """Empty rows up to one fixed number: JAX compiles a kernel once for each layout."""
     extra = ((0, ROWS - len(mask)), (0, 0))
     return np.pad(rewards, extra), layout, np.pad(mask, extra)
@@ -149,7 +149,7 @@ def expected_gradient(
     mask = codes >= 0
     rewards = np.asarray(toy.rewards, np.float32)[codes % len(toy.rewards)]
     rewards = np.where(mask, rewards, np.float32(np.nan))
-    advantages = np.asarray(rule(*_padded(rewards, toy.layout, mask)), np.float64)
+    advantages = np.asarray(rule(*padded(rewards, toy.layout, mask)), np.float64)
     advantages = advantages[: len(codes)]
     weighted = probabilities(toy, policy)[:, None] * advantages
     pushed = np.bincount(
@@ -178,20 +178,16 @@ def gradient_of(
 def _recursion(toy: Toy, policy, right: Callable, wrong: Callable):
     """V(history) = p right(turn) + sum over failed answers of wrong(turn, pi, V(next)).
 
-    After the last turn V is 0.
+    After the last turn V is 0. One array per turn, the last turn first.
     """
-
-    def value(turn, history):
-        if turn == len(toy.branching):
-            return 0.0
-        answer = policy[_context(toy, turn, history)]
-        failed = [
-            wrong(turn, answer[a], value(turn + 1, history * toy.num_answers + a))
-            for a in range(1, toy.num_answers)
-        ]
-        return answer[0] * right(turn) + sum(failed)
-
-    return value(0, 0)
+    later = np.zeros(toy.num_answers ** len(toy.branching))
+    for turn in reversed(range(len(toy.branching))):
+        start = _context(toy, turn, 0)
+        answers = policy[start : start + toy.num_answers**turn]
+        after = later.reshape(answers.shape)
+        failed = wrong(turn, answers[:, 1:], after[:, 1:])
+        later = answers[:, 0] * right(turn) + failed.sum(axis=1)
+    return later[0]
 
 
 def solved_at_last(toy: Toy, policy):
