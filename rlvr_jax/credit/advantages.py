@@ -102,8 +102,11 @@ def _normalise(
 ) -> jax.Array:
     """(R - baseline) / scale of present members, 0 elsewhere and in equal groups."""
     returns = jnp.where(mask, returns, 0.0).astype(jnp.float32)
-    count = reduce(mask.astype(jnp.float32), "sum")
-    mean = reduce(returns, "sum") / jnp.maximum(count, 1.0)
+    count, total, lowest, highest = reduce(
+        (mask.astype(jnp.float32), returns, returns, returns),
+        ("sum", "sum", "min", "max"),
+    )
+    mean = total / jnp.maximum(count, 1.0)
     centered = jnp.where(mask, returns - mean, 0.0)
     advantages = {
         "mean": centered,
@@ -112,14 +115,15 @@ def _normalise(
     }[baseline]
     if scale == "std":
         # Two passes: the squares of centred values do not cancel.
-        variance = reduce(centered**2, "sum") / jnp.maximum(count - ddof, 1.0)
+        (squares,) = reduce((centered**2,), ("sum",))
+        variance = squares / jnp.maximum(count - ddof, 1.0)
         # The root of 0 has no gradient; those groups are equal and get 0 below.
         deviation = jnp.sqrt(jnp.where(variance > 0, variance, 1.0))
         advantages = advantages / (deviation + epsilon)
     elif scale == "mean":
         advantages = advantages / (mean + epsilon)
     if baseline != "none" or scale == "std":
-        mask = mask & ~is_equal(reduce(returns, "min"), reduce(returns, "max"))
+        mask = mask & ~is_equal(lowest, highest)
     return jnp.where(mask, advantages, 0.0)
 
 

@@ -5,28 +5,23 @@ Descendants of a pruned node are pruned too. On a layout this holds across an ab
 node; in a parents array an absent node's own parent is not known.
 """
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from rlvr_jax.credit import checks
-from rlvr_jax.credit.advantages import is_equal
 from rlvr_jax.credit.backups import node_turns
 from rlvr_jax.credit.groups import prompt_groups, sibling_groups
 from rlvr_jax.credit.recursion import descend, known_slots
 from rlvr_jax.credit.reductions import (
-    Reduce,
     map_groups,
     rank_in_groups,
     reduce_groups,
 )
+from rlvr_jax.credit.spreads import spread_of_groups, widest_subsets
 from rlvr_jax.tree import TreeLayout
-
-# Returns are counted in units of 2^-20 of their group's size. A power of two keeps
-# fractions such as 1/8 whole, so that their variances are exact and true ties tie.
-RESOLUTION = 2.0**-20
-# Other variances carry a few units of rounding, which must not break a tie either.
-ROUNDING = 2.0**-18
 
 
 def prune_inter(
@@ -69,30 +64,9 @@ def prune_inter(
         >>> kept.astype(int).tolist()
         [[1, 1, 0, 0, 1, 1]]
     """
-    _check(returns, parents, node_mask, num_turns, budget)
-    groups = sibling_groups(parents)
-    num_groups = node_mask.shape[1] + 1
-    spread = map_groups(_spread, (returns,), groups, node_mask, num_groups=num_groups)
-    slots = jax.lax.broadcasted_iota(jnp.float32, node_mask.shape, 1)
-    first = reduce_groups(slots, groups, node_mask, num_groups=num_groups, kind="min")
-    turns = node_turns(parents, node_mask, num_turns=num_turns)
-    keep = jnp.ones_like(node_mask)
-    for turn in range(1, num_turns):
-        here = node_mask & (turns == turn)
-        # One member stands for its group.
-        heads = (
-            here & (slots == first) & _spread_down(keep, parents, node_mask, turn + 1)
-        )
-        rank = rank_in_groups(-spread, prompt_groups(parents), heads, num_groups=1)
-        chosen = reduce_groups(
-            (heads & (rank < budget)).astype(jnp.float32),
-            groups,
-            node_mask,
-            num_groups=num_groups,
-            kind="max",
-        )
-        keep = keep & (~here | (chosen > 0))
-    return node_mask & _spread_down(keep, parents, node_mask, num_turns)
+    return _checked(
+        _keep_groups, returns, parents, node_mask, num_turns=num_turns, budget=budget
+    )
 
 
 def prune_intra(
@@ -136,21 +110,93 @@ def prune_intra(
         >>> kept.astype(int).tolist()
         [[1, 1, 0, 0, 0, 0, 1, 1]]
     """
-    _check(returns, parents, node_mask, num_turns, budget)
-    keep = _widest_subsets(returns, sibling_groups(parents), node_mask, budget)
-    return node_mask & _spread_down(keep | ~node_mask, parents, node_mask, num_turns)
+    return _checked(
+        _keep_members, returns, parents, node_mask, num_turns=num_turns, budget=budget
+    )
 
 
-def _check(
+def _checked(
+    rule: Callable[..., jax.Array],
     returns: jax.Array,
     parents: TreeLayout | jax.Array,
     node_mask: jax.Array,
+    *,
     num_turns: int,
     budget: int,
-) -> None:
+) -> jax.Array:
+    """Calls a compiled rule, for which a layout is static and an array is not."""
     checks.check_nodes("returns", returns, node_mask)
     checks.check_parents(parents, node_mask, num_turns)
     checks.check_budget("budget", budget)
+    layout = parents if isinstance(parents, TreeLayout) else None
+    return rule(
+        returns,
+        parents if layout is None else None,
+        node_mask,
+        layout=layout,
+        num_turns=num_turns,
+        # Larger ones keep everything too.
+        budget=min(int(budget), node_mask.shape[1]),
+    )
+
+
+_compiled = functools.partial(jax.jit, static_argnames=("layout", "num_turns"))
+
+
+@_compiled
+def _keep_groups(
+    returns: jax.Array,
+    parents: jax.Array | None,
+    node_mask: jax.Array,
+    *,
+    layout: TreeLayout | None,
+    num_turns: int,
+    budget: jax.Array,
+) -> jax.Array:
+    """`prune_inter`."""
+    parents = parents if layout is None else layout
+    groups = sibling_groups(parents)
+    num_groups = node_mask.shape[1] + 1
+    spread = map_groups(
+        spread_of_groups, (returns,), groups, node_mask, num_groups=num_groups
+    )
+    slots = jax.lax.broadcasted_iota(jnp.float32, node_mask.shape, 1)
+    first = reduce_groups(slots, groups, node_mask, num_groups=num_groups, kind="min")
+    turns = node_turns(parents, node_mask, num_turns=num_turns)
+
+    def prune_turn(turn: jax.Array, keep: jax.Array) -> jax.Array:
+        here = node_mask & (turns == turn)
+        alive = _spread_down(keep, parents, node_mask, num_turns)
+        # One member stands for its group.
+        heads = here & alive & (slots == first)
+        rank = rank_in_groups(-spread, prompt_groups(parents), heads, num_groups=1)
+        chosen = reduce_groups(
+            (heads & (rank < budget)).astype(jnp.float32),
+            groups,
+            node_mask,
+            num_groups=num_groups,
+            kind="max",
+        )
+        return keep & (~here | (chosen > 0))
+
+    keep = jax.lax.fori_loop(1, num_turns, prune_turn, jnp.ones_like(node_mask))
+    return node_mask & _spread_down(keep, parents, node_mask, num_turns)
+
+
+@_compiled
+def _keep_members(
+    returns: jax.Array,
+    parents: jax.Array | None,
+    node_mask: jax.Array,
+    *,
+    layout: TreeLayout | None,
+    num_turns: int,
+    budget: jax.Array,
+) -> jax.Array:
+    """`prune_intra`."""
+    parents = parents if layout is None else layout
+    keep = widest_subsets(returns, sibling_groups(parents), node_mask, budget)
+    return node_mask & _spread_down(keep | ~node_mask, parents, node_mask, num_turns)
 
 
 def _spread_down(
@@ -167,81 +213,3 @@ def _spread_down(
         num_turns=num_turns,
         combine=jnp.logical_and,
     )
-
-
-def _units(
-    reduce: Reduce, mask: jax.Array, returns: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """(whole units above the lowest return of the group, value of a unit)."""
-    returns = jnp.where(mask, returns, 0.0).astype(jnp.float32)
-    lowest, highest = reduce(returns, "min"), reduce(returns, "max")
-    # A group without members would put infinities into what follows.
-    lowest, highest = (
-        jnp.where(jnp.isfinite(bound), bound, 0.0) for bound in (lowest, highest)
-    )
-    size = jnp.maximum(1.0, jnp.maximum(jnp.abs(lowest), jnp.abs(highest)))
-    unit = jax.lax.reduce_precision(size, exponent_bits=8, mantissa_bits=0) * RESOLUTION
-    units = jnp.round((returns - lowest) / unit)
-    return jnp.where(mask & ~is_equal(lowest, highest), units, 0.0), unit
-
-
-def _spread(reduce: Reduce, mask: jax.Array, returns: jax.Array) -> jax.Array:
-    """Variance (ddof 1) of each node's group: it ranks groups as the std does."""
-    units, unit = _units(reduce, mask, returns)
-    count = reduce(mask.astype(jnp.float32), "sum")
-    total, squares = reduce(units, "sum"), reduce(units**2, "sum")
-    pairs = jnp.maximum(count * (count - 1.0), 1.0)
-    variance = (count * squares - total**2) / pairs * unit**2
-    return jax.lax.reduce_precision(variance, exponent_bits=8, mantissa_bits=18)
-
-
-def _widest_subsets(
-    returns: jax.Array,
-    groups: np.ndarray | jax.Array,
-    node_mask: jax.Array,
-    budget: int,
-) -> jax.Array:
-    """Members of the subset of `budget` with the largest variance, bool [B, N]."""
-    num_groups = node_mask.shape[1] + 1
-
-    def over_groups(values: jax.Array, kind: str = "sum") -> jax.Array:
-        values = values.astype(jnp.float32)
-        return reduce_groups(
-            values, groups, node_mask, num_groups=num_groups, kind=kind
-        )
-
-    units = map_groups(
-        lambda reduce, mask, returns: _units(reduce, mask, returns)[0],
-        (returns,),
-        groups,
-        node_mask,
-        num_groups=num_groups,
-    )
-    count = over_groups(node_mask)
-    rank = rank_in_groups(units, groups, node_mask, num_groups=num_groups)
-
-    def is_high(num_high: jax.Array) -> jax.Array:
-        return rank >= count - num_high
-
-    def is_chosen(num_high: jax.Array) -> jax.Array:
-        return is_high(num_high) | (rank < budget - num_high)
-
-    def consider(num_high: jax.Array, best: tuple) -> tuple:
-        chosen = jnp.where(is_chosen(num_high), units, 0.0)
-        squares = budget * over_groups(chosen**2)
-        variance = squares - over_groups(chosen) ** 2
-        # A gain within the rounding of its terms is none.
-        better = variance > best[0] + ROUNDING * squares
-        number = jnp.asarray(num_high, jnp.float32)
-        return jnp.where(better, variance, best[0]), jnp.where(better, number, best[1])
-
-    worst = jnp.full(node_mask.shape, -jnp.inf), jnp.zeros(node_mask.shape)
-    # More than N members exist in no group.
-    last = min(budget, node_mask.shape[1])
-    _, num_high = jax.lax.fori_loop(0, last + 1, consider, worst)
-    chosen = is_chosen(num_high)
-    # The lowest of the high ones may share their return with members left out.
-    edge = over_groups(jnp.where(is_high(num_high), units, jnp.inf), "min")
-    places = over_groups(chosen & (units == edge))
-    chosen = jnp.where(units == edge, rank - over_groups(units < edge) < places, chosen)
-    return node_mask & (chosen | (count <= budget))

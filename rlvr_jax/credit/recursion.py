@@ -9,7 +9,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from rlvr_jax.credit.reductions import ALONG_AXIS, IDENTITY, reduce_segments
+from rlvr_jax.credit.reductions import IDENTITY, reduce_last_axis, reduce_segments
 from rlvr_jax.tree import TreeLayout
 
 Combine = Callable[..., jax.Array]
@@ -77,10 +77,8 @@ def _fold_layout(
             shape = (*own_here[0].shape, layout.branching[turn + 1])
             below = levels[-1].reshape(shape)
             below_mask = below_mask.reshape(shape)
-            reduced = ()
-            for kind in kinds:
-                values, operation = _masked(below, below_mask, kind)
-                reduced += (ALONG_AXIS[operation](values, axis=-1),)
+            masked = [_masked(below, below_mask, kind) for kind in kinds]
+            reduced = reduce_last_axis(*map(tuple, zip(*masked, strict=True)))
         levels.append(combine(own_here, reduced))
         below_mask = node_mask[:, here]
     return jnp.concatenate(levels[::-1], axis=1)
