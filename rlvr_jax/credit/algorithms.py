@@ -182,6 +182,7 @@ def reinforce_pp(
         >>> [round(value, 4) for value in advantages[0].tolist()]
         [1.2247, -0.8165, -0.8165, -0.8165]
     """
+    checks.check_nodes("response_lengths", response_lengths, node_mask)
     centered = dr_grpo(rewards, parents, node_mask)
     return whiten(centered, response_lengths, node_mask, epsilon=epsilon)
 

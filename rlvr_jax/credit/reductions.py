@@ -175,16 +175,31 @@ def rank_in_groups(
     Returns:
         float32 [B, N], 0-based, exact up to 2^24 slots; no meaning where absent.
     """
+    if _static_runs(groups) is not None:
+        return map_groups(
+            lambda reduce, mask, values: _positions(
+                (jnp.where(mask, values, jnp.inf),)
+            ),
+            (values,),
+            groups,
+            node_mask,
+            num_groups=num_groups,
+        )
     ids = jnp.where(node_mask, jnp.broadcast_to(groups, node_mask.shape), num_groups)
-    values = jnp.where(node_mask, values, 0.0)
-    slots = jax.lax.broadcasted_iota(jnp.int32, node_mask.shape, 1)
-    _, _, order = jax.lax.sort((ids, values, slots), dimension=1, num_keys=2)
-    _, position = jax.lax.sort((order, slots), dimension=1, num_keys=1)
-    position = position.astype(jnp.float32)
+    position = _positions((ids, jnp.where(node_mask, values, 0.0)))
     first = reduce_groups(
         position, groups, node_mask, num_groups=num_groups, kind="min"
     )
     return position - first
+
+
+def _positions(keys: Arrays) -> jax.Array:
+    """Place of each element in the last axis sorted by `keys`, ties as they stand."""
+    axis = keys[0].ndim - 1
+    slots = jax.lax.broadcasted_iota(jnp.int32, keys[0].shape, axis)
+    *_, order = jax.lax.sort((*keys, slots), dimension=axis, num_keys=len(keys))
+    _, position = jax.lax.sort((order, slots), dimension=axis, num_keys=1)
+    return position.astype(jnp.float32)
 
 
 def _static_runs(groups: Any) -> list[tuple[int, int, int]] | None:

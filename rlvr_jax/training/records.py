@@ -41,6 +41,7 @@ def write_rollouts(
                     "solved": verdict.solved,
                     "return": float(assigned.returns[prompt, slot]),
                     "advantage": float(assigned.advantages[prompt, slot]),
+                    "kept": bool(assigned.keep_mask[prompt, slot]),
                     "tokens": int(tree.response_lengths[prompt, slot]),
                     "truncated": bool(tree.truncated[prompt, slot]),
                 }

@@ -9,6 +9,7 @@ above its bound is marked and the exit status is 1.
 
 import argparse
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -33,7 +34,7 @@ LINEAR = 1.5  # time per node at LARGE times the nodes, over that at the nodes
 
 @dataclasses.dataclass(frozen=True)
 class Arrays:
-    """A batch of trees with a fifth of the subtrees absent."""
+    """A batch of full trees: a Python walk then visits as many nodes as a kernel."""
 
     rewards: jax.Array
     parents: jax.Array
@@ -44,16 +45,12 @@ def make_arrays(num_nodes: int) -> Arrays:
     """At least one tree; values in steps of 1/8."""
     generator = np.random.default_rng(0)
     shape = (max(1, num_nodes // LAYOUT.num_nodes), LAYOUT.num_nodes)
-    mask = generator.random(shape) < 0.8
-    for turn in range(1, TURNS):
-        above = mask[:, LAYOUT.turn_slice(turn - 1)]
-        mask[:, LAYOUT.turn_slice(turn)] &= np.repeat(
-            above, LAYOUT.branching[turn], axis=1
-        )
     rewards = generator.integers(0, 9, shape) / 8
     parents = np.tile(LAYOUT.parents, (shape[0], 1))
     return Arrays(
-        jnp.asarray(rewards, jnp.float32), jnp.asarray(parents), jnp.asarray(mask)
+        jnp.asarray(rewards, jnp.float32),
+        jnp.asarray(parents),
+        jnp.ones(shape, bool),
     )
 
 
@@ -121,13 +118,13 @@ def kernel_calls(arrays: Arrays) -> dict[str, Callable[[], object]]:
     read_all = arrays.rewards, arrays.parents, arrays.mask
     copied = jax.jit(copy)
     calls = {
-        "copy, layout": lambda: copied(*read),
-        "copy, parents": lambda: copied(*read_all),
+        "copy, layout": functools.partial(copied, *read),
+        "copy, parents": functools.partial(copied, *read_all),
     }
     for name, _, rule in RULES:
-        calls[f"{name}, layout"] = lambda f=on_layout(rule): f(*read)
+        calls[f"{name}, layout"] = functools.partial(on_layout(rule), *read)
     for name, _, rule in GENERAL_RULES:
-        calls[f"{name}, parents"] = lambda f=jax.jit(rule): f(*read_all)
+        calls[f"{name}, parents"] = functools.partial(jax.jit(rule), *read_all)
     return calls
 
 
@@ -163,7 +160,7 @@ def walk(arrays: Arrays) -> np.ndarray:
 
 
 def group_loop(arrays: Arrays) -> np.ndarray:
-    """GRPO with one NumPy call per group, vectorised over the rows."""
+    """GRPO with one NumPy call per group, as a trainer without trees does."""
     rewards, mask = np.asarray(arrays.rewards), np.asarray(arrays.mask)
     advantages = np.zeros_like(rewards)
     for row in range(len(rewards)):
@@ -226,8 +223,8 @@ def compare_with_python(
         ("recursive walk, mars", walk, "mars", WALK),
         ("loop over groups, grpo", group_loop, "grpo (siblings)", LOOP),
     ):
-        took, result = seconds_once(lambda slow=slow: slow(arrays))
-        kernel = on_layout(dict((n, r) for n, _, r in RULES)[rule])
+        took, result = seconds_once(functools.partial(slow, arrays))
+        kernel = on_layout({n: r for n, _, r in RULES}[rule])
         np.testing.assert_allclose(
             result, kernel(arrays.rewards, arrays.mask), rtol=1e-4, atol=1e-5
         )
@@ -242,8 +239,8 @@ def compare_sizes(table: Table, num_nodes: int, rounds: int) -> None:
         kernel = on_layout(rule)
         took = medians(
             {
-                "small": lambda f=kernel: f(small.rewards, small.mask),
-                "large": lambda f=kernel: f(large.rewards, large.mask),
+                "small": functools.partial(kernel, small.rewards, small.mask),
+                "large": functools.partial(kernel, large.rewards, large.mask),
             },
             rounds,
         )

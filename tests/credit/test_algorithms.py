@@ -193,9 +193,10 @@ def test_assign_scores_progress():
     np.testing.assert_allclose(assigned.advantages, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("pruning", ["inter", "intra"])
-@pytest.mark.parametrize("score", ["returns", "raw"])
-@pytest.mark.parametrize("moments", ["survivors", "all"])
+@pytest.mark.parametrize(
+    ("pruning", "score", "moments"),
+    [("inter", "returns", "survivors"), ("intra", "raw", "all")],
+)
 def test_assign_prunes(pruning, score, moments):
     tree = random_tree((4, 3, 2))
     config = credit.CreditConfig(

@@ -19,6 +19,10 @@ RULES = {
     "reapo": credit.reapo,
     "mars": functools.partial(credit.murphy, num_turns=2),
     "mers": functools.partial(credit.murphy, num_turns=2, backup="mers"),
+    "rloo": credit.rloo,
+    "maxrl": credit.maxrl,
+    "cal_grpo": functools.partial(credit.cal_grpo, num_turns=2),
+    "multi_attempt_grpo": functools.partial(credit.multi_attempt_grpo, num_turns=2),
 }
 
 

@@ -17,9 +17,28 @@ FOREST_RULES = {
     "mars": functools.partial(credit.mars, num_turns=3),
     "mers": functools.partial(credit.mers, num_turns=3),
     "murphy": functools.partial(credit.murphy, num_turns=3),
+    "trajectory": functools.partial(credit.trajectory, num_turns=3),
+    "calibrated_weights": functools.partial(credit.calibrated_weights, num_turns=3),
+    "prune_inter": functools.partial(credit.prune_inter, num_turns=3, budget=1),
+    "prune_intra": functools.partial(credit.prune_intra, num_turns=3, budget=1),
+    "cal_grpo": functools.partial(credit.cal_grpo, num_turns=3),
+    "multi_attempt_grpo": functools.partial(credit.multi_attempt_grpo, num_turns=3),
     "grpo": credit.grpo,
     "reapo": credit.reapo,
+    "rloo": credit.rloo,
+    "reinforce_pp": lambda r, p, m: credit.reinforce_pp(
+        r, p, m, response_lengths=np.ones(m.shape, int)
+    ),
 }
+RULES_OF_TURNS = [
+    "mars",
+    "mers",
+    "murphy",
+    "trajectory",
+    "calibrated_weights",
+    "cal_grpo",
+    "multi_attempt_grpo",
+]
 
 
 @pytest.fixture(params=FOREST_RULES)
@@ -60,7 +79,7 @@ def test_parents_in_padding_hold_anything(rule):
         assert np.all(np.isfinite(result))
 
 
-@pytest.mark.parametrize("name", ["mars", "mers", "murphy"])
+@pytest.mark.parametrize("name", RULES_OF_TURNS)
 @pytest.mark.parametrize("parents", [CHAIN, TreeLayout(branching=(1, 1, 1))], ids=str)
 @pytest.mark.parametrize("num_turns", [2, 1, 0])
 def test_num_turns_below_the_depth(name, parents, num_turns):
@@ -82,9 +101,9 @@ def test_mask_must_be_bool(rule, dtype):
 @pytest.mark.parametrize(
     ("rewards", "mask", "name"),
     [
-        (REWARDS[0], MASK, "rewards"),
-        (REWARDS[:, :2], MASK, "rewards"),
-        (REWARDS[None], MASK, "rewards"),
+        (REWARDS[0], MASK, "(rewards|returns) must have the shape of node_mask"),
+        (REWARDS[:, :2], MASK, "(rewards|returns) must have the shape of node_mask"),
+        (REWARDS[None], MASK, "(rewards|returns) must have the shape of node_mask"),
         (REWARDS[0], MASK[0], "node_mask"),
     ],
     ids=str,
@@ -104,16 +123,18 @@ def test_discount(discount):
         )
 
 
-def test_solved_must_fit():
+@pytest.mark.parametrize("name", ["mers", "calibrated_weights", "cal_grpo"])
+def test_solved_must_fit(name):
     solved = np.zeros((1, 2), bool)
     with pytest.raises(ValueError, match="solved"):
-        credit.mers(REWARDS, CHAIN, MASK, num_turns=3, solved=solved)
+        getattr(credit, name)(REWARDS, CHAIN, MASK, num_turns=3, solved=solved)
 
 
-def test_solved_must_be_bool():
+@pytest.mark.parametrize("name", ["mers", "calibrated_weights", "cal_grpo"])
+def test_solved_must_be_bool(name):
     # Rewards passed as `solved` would count every nonzero one as solved.
     with pytest.raises(ValueError, match="solved must be bool"):
-        credit.mers(REWARDS, CHAIN, MASK, num_turns=3, solved=REWARDS)
+        getattr(credit, name)(REWARDS, CHAIN, MASK, num_turns=3, solved=REWARDS)
 
 
 def test_unknown_names():
@@ -145,6 +166,8 @@ def test_groups_beyond_num_groups():
     credit.group_advantages(REWARDS, groups, MASK, num_groups=3)
     with pytest.raises(ValueError, match="groups"):
         credit.group_advantages(REWARDS, groups, MASK, num_groups=2)
+    with pytest.raises(ValueError, match="num_groups must be >= 1; got 0"):
+        credit.group_advantages(REWARDS, groups, MASK, num_groups=0)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +180,13 @@ def test_groups_beyond_num_groups():
         ("ddof", 2),
         ("epsilon", -1.0),
         ("discount", 1.5),
+        ("level", "token"),
+        ("weight", "plugin"),
+        ("pruning", "outer"),
+        ("prune_score", "reward"),
+        ("moments", "kept"),
+        ("progress_bonus", -1.0),
+        ("prune_budget", 2),
     ],
 )
 def test_config(field, value):
@@ -169,6 +199,26 @@ def test_config(field, value):
     )
     with pytest.raises(ValueError, match=field):
         credit.assign(tree, credit.CreditConfig(**{field: value}))
+
+
+@pytest.mark.parametrize("budget", [0, -1])
+def test_pruning_needs_a_budget(budget):
+    config = credit.CreditConfig(pruning="intra", prune_budget=budget)
+    with pytest.raises(ValueError, match=f"prune_budget must be.*>= 1.*{budget}"):
+        config.check()
+
+
+@pytest.mark.parametrize("branching", [(3,), (3, 1, 1)])
+def test_progress_bonus_needs_two_turns(branching):
+    config = credit.CreditConfig(progress_bonus=10.0)
+    config.check_layout(TreeLayout(branching=(3, 1)))
+    with pytest.raises(ValueError, match=r"progress_bonus.*2 turns.*10"):
+        config.check_layout(TreeLayout(branching=branching))
+
+
+def test_response_lengths_must_fit():
+    with pytest.raises(ValueError, match="response_lengths must have the shape"):
+        credit.reinforce_pp(REWARDS, CHAIN, MASK, response_lengths=np.ones(3, int))
 
 
 def test_values_are_not_checked_under_jit(rule):

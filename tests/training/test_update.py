@@ -146,6 +146,25 @@ def test_silent_nodes_are_not_trained_but_counted():
     assert metrics["tokens/trained"] == len(expected)
 
 
+@pytest.mark.parametrize(("pruning", "budget"), [("inter", 1), ("intra", 2)])
+@pytest.mark.parametrize("kl_coefficient", [0.0, 0.1])
+def test_pruned_nodes_are_neither_trained_nor_counted(pruning, budget, kl_coefficient):
+    tree = paths.random_tree(2, branching=(4, 3), num_prompts=4)
+    tree.rewards[0] = 1.0  # silent, yet counted where it is kept
+    rule = credit.CreditConfig(scale="none", pruning=pruning, prune_budget=budget)
+    settings = config({"kl_coefficient": kl_coefficient})
+    settings = dataclasses.replace(settings, credit=rule)
+    ledger, _, assigned, _ = noted(tree, settings, reference={"weight": 0.0})
+    (batch,) = ledger.batches
+    kept = assigned.keep_mask
+    assert kept.sum() < tree.node_mask.sum()
+    assert (assigned.advantages[~kept] == 0).all()
+    trained = kept if kl_coefficient else kept & (assigned.advantages != 0)
+    assert trained_in(batch, tree) == tokens_of(tree, trained)
+    counted = tree.response_lengths[kept].sum()
+    np.testing.assert_allclose(batch.weights[batch.loss_mask], 1 / counted, rtol=1e-6)
+
+
 def test_a_kl_term_trains_silent_nodes():
     tree = paths.random_tree(2, num_prompts=4)
     tree.rewards[:] = 1.0
