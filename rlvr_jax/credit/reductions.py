@@ -29,7 +29,10 @@ Arrays = tuple[jax.Array, ...]
 Reduce = Callable[[Arrays, tuple[str, ...]], Arrays]
 
 
+# Compiled once per shape even when called eagerly: `lax.reduce` with a fresh `combine`
+# would compile at each call.
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(jax.jit, static_argnums=(1,), inline=True)
 def reduce_last_axis(values: Arrays, kinds: tuple[str, ...]) -> Arrays:
     """Reduces the last axis of arrays of one shape, each by its own kind.
 
