@@ -174,6 +174,16 @@ def test_assign_is_the_algorithm(name):
     np.testing.assert_array_equal(np.asarray(assigned.returns)[~tree.node_mask], 0.0)
 
 
+@pytest.mark.parametrize("group", ["prompt", "stage"])
+def test_trajectories_count_once_in_any_group(group):
+    """Only turn-0 nodes are compared, so that long trajectories weigh no more."""
+    tree = random_tree((4, 3, 2))
+    config = credit.CreditConfig(backup="trajectory", level="trajectory", group=group)
+    expected = credit.multi_attempt_grpo(*arrays_of(tree), num_turns=3)
+    assigned = credit.assign(tree, config)
+    np.testing.assert_allclose(assigned.advantages, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_assign_scores_progress():
     """SCoRe: each attempt on its own shaped reward, here among attempts of a stage."""
     tree = random_tree((4, 1))

@@ -48,7 +48,8 @@ def flat(returns, budget, mask=None):
         ([0, 0, 1, 1], 2, [0, 2]),
         # {1, 0, 0} and {1, 1, 0} vary alike: the scan meets one high member first.
         ([1, 1, 0, 0], 3, [0, 2, 3]),
-        ([1 / 3, 1 / 3, 0, 0], 3, [0, 2, 3]),
+        ([0.2] * 4 + [0] * 4, 5, [0, 1, 4, 5, 6]),
+        ([0.7] * 4 + [0] * 4, 5, [0, 1, 4, 5, 6]),
         # Nothing varies: the lowest slots.
         ([0.35] * 7, 3, [0, 1, 2]),
         ([0.1, 0.1 + 5e-8, 0.1, 0.1], 2, [0, 1]),
