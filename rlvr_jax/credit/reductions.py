@@ -29,7 +29,10 @@ Arrays = tuple[jax.Array, ...]
 Reduce = Callable[[Arrays, tuple[str, ...]], Arrays]
 
 
+# Compiled once per shape even when called eagerly: `lax.reduce` with a fresh `combine`
+# would compile at each call.
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(jax.jit, static_argnums=(1,), inline=True)
 def reduce_last_axis(values: Arrays, kinds: tuple[str, ...]) -> Arrays:
     """Reduces the last axis of arrays of one shape, each by its own kind.
 
@@ -214,7 +217,7 @@ def _static_runs(groups: Any) -> list[tuple[int, int, int]] | None:
         groups = groups[0]
     if groups.ndim != 1:
         return None
-    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     if len(np.unique(groups)) != len(starts):
         return None
     sizes = np.diff(starts, append=len(groups))

@@ -24,7 +24,7 @@ def level_order_parents(branching: Sequence[int]) -> list[int]:
     return parents
 
 
-def _row_wise(row_function: Callable) -> Callable:
+def row_wise(row_function: Callable) -> Callable:
     """Lifts (rewards [N], parents or groups [N], mask [N]) to a batch of rows.
 
     Arguments named `solved` are sliced by row too; a layout stands for its parents.
@@ -53,12 +53,12 @@ def _children(node: int, parents: list[int], mask: list[bool]) -> list[int]:
     return [c for c, p in enumerate(parents) if mask[c] and p == node]
 
 
-def _turn(node: int, parents: list[int]) -> int:
+def turn_of(node: int, parents: list[int]) -> int:
     """1 for a root. An absent ancestor still counts: the slot has a depth."""
-    return 1 if parents[node] < 0 else 1 + _turn(parents[node], parents)
+    return 1 if parents[node] < 0 else 1 + turn_of(parents[node], parents)
 
 
-@_row_wise
+@row_wise
 def mars(rewards, parents, node_mask, *, num_turns=None):
     """R(o) = max(r(o), best R among the children that are there)."""
 
@@ -69,7 +69,7 @@ def mars(rewards, parents, node_mask, *, num_turns=None):
     return [returns(i) if there else 0.0 for i, there in enumerate(node_mask)]
 
 
-@_row_wise
+@row_wise
 def mers(
     rewards,
     parents,
@@ -97,10 +97,36 @@ def mers(
             return rewards[node]
         below = [returns(child) for child in _children(node, parents, node_mask)]
         mean = sum(below) / len(below) if below else 0.0
-        left = num_turns - _turn(node, parents)
+        left = num_turns - turn_of(node, parents)
         return (rewards[node] + discount * mean) / (left + 1)
 
     return [returns(i) if there else 0.0 for i, there in enumerate(node_mask)]
+
+
+@row_wise
+def trajectory(rewards, parents, node_mask, *, num_turns=None):
+    """Every attempt gets the best reward in the subtree of its turn-0 ancestor."""
+
+    def root(node):
+        return node if parents[node] < 0 else root(parents[node])
+
+    def best(top):
+        together = [i for i, there in enumerate(node_mask) if there and root(i) == top]
+        return max(rewards[i] for i in together)
+
+    return [best(root(i)) if there else 0.0 for i, there in enumerate(node_mask)]
+
+
+@row_wise
+def progress_bonus(rewards, parents, node_mask, *, alpha):
+    """r_2 + alpha (r_2 - r_1) for a second attempt, r_1 for a first one."""
+
+    def shaped(node):
+        if parents[node] < 0:
+            return rewards[node]
+        return rewards[node] + alpha * (rewards[node] - rewards[parents[node]])
+
+    return [shaped(i) if there else 0.0 for i, there in enumerate(node_mask)]
 
 
 def sibling_groups(parents):
@@ -113,7 +139,20 @@ def prompt_groups(parents):
     return np.zeros_like(np.asarray(getattr(parents, "parents", parents)))
 
 
-@_row_wise
+def stage_groups(parents, *, num_turns=None):
+    """Attempt k of whoever reached it: id = depth. Junk parents (padding) give 0."""
+    parents = np.asarray(getattr(parents, "parents", parents))
+
+    def stage(row, node):
+        parent = row[node]
+        return 1 + stage(row, parent) if 0 <= parent < node else 0
+
+    rows = parents.reshape(-1, parents.shape[-1])
+    ids = [[stage(row, node) for node in range(len(row))] for row in rows]
+    return np.reshape(ids, parents.shape)
+
+
+@row_wise
 def group_advantages(
     returns,
     groups,
