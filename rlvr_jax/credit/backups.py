@@ -93,8 +93,7 @@ def mers(
         Returns, float32 [B, N]; 0 where absent.
 
     Raises:
-        ValueError: wrong shapes or dtypes, a discount outside [0, 1], or a forest that
-            is not ordered (eager).
+        ValueError: wrong shapes, dtypes or discount, or an unordered forest (eager).
 
     Source: Murphy (arXiv 2511.07833), MeRS.
 
