@@ -26,10 +26,10 @@ def get_config(algorithm: str = "murphy_mars"):
     """The quickstart with one of the presets."""
     config = algorithms.apply(default_config(), algorithm)
     config.rollout.branching = BRANCHING[config.rollout.branching]
-    config.steps = 55
+    config.steps = 60
     config.model.unroll = 4
     config.model.remat = False
-    config.tasks.max_prompt_tokens = 48
+    config.tasks.max_prompt_tokens = 40
     config.rollout.prompts = 32
     config.rollout.max_response_tokens = 20
     config.rollout.max_feedback_tokens = 32
@@ -42,7 +42,7 @@ def get_config(algorithm: str = "murphy_mars"):
         config.objective.reduction = "token"
     if config.rollout.feedback:
         config.rollout.feedback = "check it"  # a character is a token here
-    config.optimizer.learning_rate = 3e-4
+    config.optimizer.learning_rate = 6e-4
     config.optimizer.schedule = "linear"
     config.checkpoint.rollouts_every = 5
     config.eval.tasks = 500

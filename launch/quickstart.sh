@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains the shipped model with one algorithm and shows what it learnt.
 #
-#   bash launch/quickstart.sh [grpo|reapo|murphy_mars|murphy_mers] [--config.field=value ...]
+#   bash launch/quickstart.sh [murphy_mars|reapo|grpo|...] [--config.field=value ...]
 #
 # Outputs: runs/quickstart-ALGORITHM (or $WORKDIR).
 
@@ -14,6 +14,9 @@ if [ $# -gt 0 ] && [[ $1 != --* ]]; then
 fi
 config=configs/quickstart.py:$algorithm
 workdir=${WORKDIR:-runs/quickstart-$algorithm}
+# The evaluation after the training needs the programs of the one before it.
+export JAX_COMPILATION_CACHE_DIR=${JAX_COMPILATION_CACHE_DIR:-$PWD/runs/compiled}
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.2
 
 install ""
 # Also the check of the algorithm's name, before anything is written.

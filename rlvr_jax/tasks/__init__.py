@@ -4,7 +4,7 @@ from rlvr_jax.tasks.characters import build_character_tokenizer
 from rlvr_jax.tasks.readers import read_tasks
 from rlvr_jax.tasks.records import Task
 from rlvr_jax.tasks.stream import DatasetStream, ProgramStream
-from rlvr_jax.tasks.synthesis import synthesize
+from rlvr_jax.tasks.synthesis import longest_prompts, synthesize
 from rlvr_jax.tasks.tokenizers import Tokenizer, load_tokenizer
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Tokenizer",
     "build_character_tokenizer",
     "load_tokenizer",
+    "longest_prompts",
     "read_tasks",
     "synthesize",
 ]

@@ -63,6 +63,31 @@ def synthesize(
     return [_task(seed, index, split, levels) for index in range(start, start + count)]
 
 
+def longest_prompts(levels: Sequence[float]) -> list[str]:
+    """The longest prompt of each hidden function, in characters.
+
+    Args:
+        levels: as in `synthesize`.
+
+    Returns:
+        One prompt per function of the levels whose share is above 0. Some of them, with
+        four equal values, are never drawn.
+    """
+    prompts = []
+    for function in families.functions():
+        if not levels[function.level - 1]:
+            continue
+        shown = [
+            max(_examples(function, stratum), key=len) for stratum in VISIBLE_STRATA
+        ]
+        prompts.append(" ".join(shown))
+    return prompts
+
+
+def _examples(function: families.Function, arguments: Sequence[int]) -> list[str]:
+    return [f"f({x})={function.value(x)}" for x in arguments]
+
+
 def _task(seed: int, index: int, split: str, levels: Sequence[float]) -> Task:
     # Of `random`, only seeding by a string and random() are the same in all Pythons.
     uniform = random.Random(f"{seed}/{split}/{index}").random
@@ -78,7 +103,7 @@ def _task(seed: int, index: int, split: str, levels: Sequence[float]) -> Task:
     return Task(
         id=f"programs/{split}/{seed}/{index}-{function.digest[:8]}",
         kind="programs",
-        prompt=" ".join(f"f({x})={y}" for x, y in shown),
+        prompt=" ".join(_examples(function, visible)),
         answer=function.expression,
         tests=tests,
         visible_tests=shown,

@@ -115,6 +115,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
             f" tasks.max_prompt_tokens {config.tasks.max_prompt_tokens}: raise it"
         )
     if config.tasks.source == "programs":
+        _check_generated(tokenizer, config)
         stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
     else:
         stream = tasks.DatasetStream(training, seed=config.seed)
@@ -175,6 +176,18 @@ def _check_feedback_room(tokenizer: tasks.Tokenizer, config: Config) -> None:
         raise ValueError(
             "rollout.max_feedback_tokens must hold the chat template's glue,"
             f" {needed} tokens, and some feedback; got {room}"
+        )
+
+
+def _check_generated(tokenizer: tasks.Tokenizer, config: Config) -> None:
+    """Raises ValueError if a generated prompt may be longer than the limit."""
+    prompts = tasks.longest_prompts(config.tasks.levels)
+    needed = max(len(tokenizer.prompt_ids(prompt)) for prompt in prompts)
+    if needed > config.tasks.max_prompt_tokens:
+        raise ValueError(
+            f"tasks.max_prompt_tokens must hold generated prompts, up to {needed}"
+            f" tokens at tasks.levels {config.tasks.levels}; got"
+            f" {config.tasks.max_prompt_tokens}"
         )
 
 

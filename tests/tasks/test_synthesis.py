@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from rlvr_jax.tasks import families, synthesize
+from rlvr_jax.tasks import families, longest_prompts, synthesize
 from rlvr_jax.tasks.synthesis import SPLITS
 
 GOLDEN = [
@@ -55,6 +55,15 @@ def test_tests_are_values_of_the_reference(split):
         reference = eval(f"lambda x: {task.answer}")
         assert all(reference(x) == y for x, y in task.tests)
         assert task.prompt == " ".join(f"f({x})={y}" for x, y in task.visible_tests)
+
+
+@pytest.mark.parametrize("levels", [(1, 0, 0), (0, 0, 1)])
+def test_no_prompt_is_longer_than_the_longest(levels):
+    bound = max(map(len, longest_prompts(levels)))
+    drawn = synthesize(seed=2, start=0, count=2000, split="train", levels=levels)
+    longest = max(len(task.prompt) for task in drawn)
+    # Near: the bound is not just any large number.
+    assert bound - 2 <= longest <= bound
 
 
 def test_visible_values_are_never_all_equal():

@@ -129,6 +129,11 @@ def test_a_held_out_set_of_its_own_is_named(make_config, tmp_path):
     refuses(make_config(tasks__eval_source=path), r"tasks\.eval_source: 1 of 1 prompts")
 
 
+def test_generated_prompts_fit_before_they_are_generated(make_config):
+    config = make_config(tasks__max_prompt_tokens=38)
+    refuses(config, r"max_prompt_tokens must hold generated prompts, up to 39 .*got 38")
+
+
 def test_feedback_without_room_for_the_chat_template(make_config):
     config = make_config(rollout__max_feedback_tokens=3)
     refuses(config, r"max_feedback_tokens must hold the chat .* 4 tokens.*got 3")
