@@ -130,7 +130,14 @@ def test_a_held_out_set_of_its_own_is_named(make_config, tmp_path):
 
 
 def test_generated_prompts_fit_before_they_are_generated(make_config):
-    config = make_config(tasks__max_prompt_tokens=38)
+    # Held-out programs would fit: the first one that does not may come after hours.
+    config = make_config(
+        tasks__source="programs",
+        tasks__eval_source="",
+        tasks__max_prompt_tokens=38,
+        update__row_length=256,
+        eval__tasks=1,
+    )
     refuses(config, r"max_prompt_tokens must hold generated prompts, up to 39 .*got 38")
 
 
