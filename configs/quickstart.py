@@ -4,9 +4,9 @@
 
 Seen on 2 CPU cores, Python 3.11, 500 held-out tasks, 4 chains each, 95 % intervals,
 from a base at pass@1 0.193 [0.172, 0.214] and Iter-3 0.401. murphy_mars, three seeds:
-pass@1 +0.147 [0.122, 0.173], +0.166 [0.139, 0.192], +0.167 [0.140, 0.193]; Iter-3 +0.079,
-+0.076, +0.066. reapo: pass@1 +0.214 [0.184, 0.244], Iter-3 +0.070. grpo: pass@1 +0.218
-[0.186, 0.251], Iter-3 +0.065. 60 steps take three minutes.
+pass@1 +0.147 [0.122, 0.173], +0.166 [0.139, 0.192], +0.167 [0.140, 0.193]; Iter-3
++0.079, +0.076, +0.066. reapo: pass@1 +0.214 [0.184, 0.244], Iter-3 +0.070. grpo: pass@1
++0.218 [0.186, 0.251], Iter-3 +0.065. 60 steps take three minutes.
 
 Every token counts alike here (`reduction="token"`) unless other weights are part of the
 algorithm itself (`OWN_REDUCTION`). The presets of Murphy count groups alike, in which
