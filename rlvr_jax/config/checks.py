@@ -88,6 +88,7 @@ def check(config: Config) -> None:
         )
     if not 0 < config.eval.top_p <= 1:
         raise ValueError(f"eval.top_p must be in (0, 1]; got {config.eval.top_p}")
+    _check_selection(config)
     rollout, update = config.rollout, config.update
     config.credit.check()
     config.credit.check_layout(rollout.layout)
@@ -119,6 +120,21 @@ def check(config: Config) -> None:
         raise ValueError(
             "sampler.context_lengths must reach the longest context,"
             f" {config.longest_context()} tokens; got {config.context_lengths()}"
+        )
+
+
+def _check_selection(config: Config) -> None:
+    """Raises ValueError if no tasks can be selected the way that is wanted."""
+    bounds = config.tasks.difficulty
+    if bounds and not (len(bounds) == 2 and 0 <= bounds[0] <= bounds[1] <= 1):
+        raise ValueError(
+            "tasks.difficulty must be () or (low, high) with 0 <= low <= high <= 1; got"
+            f" {bounds}"
+        )
+    if (bounds or config.tasks.deduplicate) and config.tasks.source == "programs":
+        raise ValueError(
+            "tasks.difficulty and tasks.deduplicate select from a data set, but"
+            " tasks.source is 'programs': leave them out"
         )
 
 

@@ -3,6 +3,7 @@
 from rlvr_jax.tasks.characters import build_character_tokenizer
 from rlvr_jax.tasks.readers import read_tasks
 from rlvr_jax.tasks.records import Task
+from rlvr_jax.tasks.selection import within_difficulty, without_duplicates
 from rlvr_jax.tasks.stream import DatasetStream, ProgramStream
 from rlvr_jax.tasks.synthesis import longest_prompts, synthesize
 from rlvr_jax.tasks.tokenizers import Tokenizer, load_tokenizer
@@ -17,4 +18,6 @@ __all__ = [
     "longest_prompts",
     "read_tasks",
     "synthesize",
+    "within_difficulty",
+    "without_duplicates",
 ]

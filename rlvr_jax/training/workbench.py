@@ -27,6 +27,8 @@ class Workbench:
         stream: training tasks of each step.
         held_out: tasks of the evaluation.
         num_skipped: prompts of the data sets that were longer than the limit.
+        num_outside: training tasks outside tasks.difficulty.
+        num_duplicates: training tasks whose prompt came before.
     """
 
     config: Config
@@ -37,6 +39,8 @@ class Workbench:
     stream: tasks.DatasetStream | tasks.ProgramStream
     held_out: Sequence[tasks.Task]
     num_skipped: int
+    num_outside: int = 0
+    num_duplicates: int = 0
 
     @property
     def limits(self) -> Limits:
@@ -96,13 +100,15 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
     tokenizer = tasks.load_tokenizer(directory)
     _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
+    same = training is held_out
+    training, outside, duplicates = _selected(training, config)
+    held_out = training if same else held_out
     kinds = {task.kind for task in [*held_out, *training]}
     if len(kinds) > 1:
         raise ValueError(
             f"tasks.source and tasks.eval_source must hold one kind of task; got"
             f" {sorted(kinds)}"
         )
-    same = training is held_out
     training, skipped = _fitting(training, tokenizer, config, "tasks.source")
     if same:
         held_out = training
@@ -139,6 +145,8 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         stream=stream,
         held_out=held_out[: config.eval.tasks],
         num_skipped=skipped,
+        num_outside=outside,
+        num_duplicates=duplicates,
     )
     return workbench, params
 
@@ -209,6 +217,24 @@ def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
         levels=section.levels,
     )
     return training, held_out
+
+
+def _selected(
+    rows: list[tasks.Task], config: Config
+) -> tuple[list[tasks.Task], int, int]:
+    """(tasks kept, how many were outside tasks.difficulty, how many came before)."""
+    section = config.tasks
+    outside = duplicates = 0
+    if rows and section.difficulty:
+        rows, outside = tasks.within_difficulty(rows, *section.difficulty)
+        if not rows:
+            raise ValueError(
+                f"tasks.source has no task with a difficulty in {section.difficulty}:"
+                " widen tasks.difficulty"
+            )
+    if section.deduplicate:
+        rows, duplicates = tasks.without_duplicates(rows)
+    return rows, outside, duplicates
 
 
 def _fitting(

@@ -87,7 +87,8 @@ def humaneval_task(row: dict, name: str) -> Task:
 def bigcodebench_task(row: dict, name: str) -> Task:
     """A function that uses libraries; its test is a unittest source.
 
-    It runs after the solution in one namespace: `metadata["tests"]` is "unittest".
+    `metadata["test_framework"]` is "unittest": it runs after the solution, in the
+    solution's namespace.
     """
     entry_point, test = columns.text(row, "entry_point"), columns.text(row, "test")
     if "TestCase" not in test:
@@ -105,15 +106,15 @@ def bigcodebench_task(row: dict, name: str) -> Task:
         answer=header + solution if solution else "",
         tests=(test,),
         entry_point=entry_point,
-        metadata={**columns.others(row, used), "tests": "unittest"},
+        metadata={**columns.others(row, used), "test_framework": "unittest"},
     )
 
 
 def kodcode_task(row: dict, name: str) -> Task:
     """A function to write; its test is a pytest module that imports from `solution`.
 
-    `metadata["tests"]` is "pytest". The prompt shows the declarations that the tests
-    rely on; `metadata["difficulty"]` is the share of attempts that solved the task.
+    `metadata["test_framework"]` is "pytest"; the prompt shows the declarations that the
+    tests rely on; `metadata["difficulty"]` is the share of attempts that solved it.
     """
     question, test = columns.text(row, "question"), columns.text(row, "test")
     if not re.search(r"^\s*(?:async )?def test", test, re.MULTILINE):
@@ -134,7 +135,7 @@ def kodcode_task(row: dict, name: str) -> Task:
         )
     declarations = "\n".join(declaration.strip() for declaration in shown)
     used = ("question", "solution", "test", "test_info", "question_id")
-    metadata = {**columns.others(row, used), "tests": "pytest"}
+    metadata = {**columns.others(row, used), "test_framework": "pytest"}
     if row.get("gpt_pass_percentage") is not None:
         metadata["difficulty"] = columns.solved_share(row["gpt_pass_percentage"])
     return Task(
