@@ -62,7 +62,7 @@ def math_task(row: dict, name: str) -> Task:
     and type, are metadata.
     """
     problem = columns.text(row, "problem")
-    if row.get("answer") is not None:
+    if row.get("answer") not in (None, ""):
         gold = columns.scalar_text(row, "answer")
     elif "solution" in row:
         gold = last_box(columns.text(row, "solution"))

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 from collections.abc import Collection
 
 
@@ -35,12 +36,14 @@ def first_text(row: dict, *columns: str) -> str:
 def scalar_text(row: dict, column: str) -> str:
     """A column that holds a text or a number, as a text; 3.0 reads as "3"."""
     value = row[column]
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return str(int(value)) if value.is_integer() else repr(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"column {column}: wanted a text or a number, got {value!r}")
+        raise ValueError(
+            f"column {column}: wanted a text or a number, got {value!r:.80}"
+        )
     return value.strip()
 
 

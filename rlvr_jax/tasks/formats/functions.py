@@ -29,10 +29,12 @@ def mbpp_task(row: dict, name: str) -> Task:
     ):
         raise ValueError("column test_list: wanted a non-empty list of assert texts")
     setup = row.get("test_setup_code", "")
-    if "test_imports" in row:  # the sanitized edition
-        setup = "\n".join(row["test_imports"])
     if not isinstance(setup, str):
         raise ValueError("column test_setup_code: wanted a text")
+    imports = row.get("test_imports", [])  # in the sanitized edition
+    if not isinstance(imports, list) or not all(isinstance(i, str) for i in imports):
+        raise ValueError("column test_imports: wanted a list of texts")
+    setup = "\n".join([*imports, setup] if setup else imports)
     tests = tuple(test.strip() for test in tests)
     visible = tests[:MBPP_VISIBLE]
     shown = "\n".join(visible)
@@ -126,8 +128,8 @@ def kodcode_task(row: dict, name: str) -> Task:
         columns.text({"function_declaration": "", **i}, "function_declaration")
         for i in info
     ]
-    declared = re.match(
-        r"\s*(?:async\s+)?(?:def|class)\s+(\w+)", shown[0] if shown else ""
+    declared = re.search(
+        r"^\s*(?:async\s+)?(?:def|class)\s+(\w+)", shown[0] if shown else "", re.M
     )
     if not declared:
         raise ValueError(

@@ -123,7 +123,9 @@ def _cases(gold: object) -> dict | None:
 
 def _trl_tests(tests: object) -> tuple[tuple, str | None]:
     if isinstance(tests, dict):
-        return contests.input_output_tests(tests, "tests")
+        asserts, function = contests.input_output_tests(tests, "tests")
+        if asserts:
+            return asserts, function
     if not isinstance(tests, list) or not tests:
         raise ValueError(
             "column tests: wanted a list of asserts or of pairs, or an object with"
