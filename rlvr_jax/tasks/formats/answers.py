@@ -185,7 +185,8 @@ def last_box(text: str) -> str:
         end = _closing(text, position)
         if end is not None:
             found, position = text[position:end].strip(), end
-    return found
+    # A box in a box marks the same answer twice.
+    return last_box(found) or found if _BOX.match(found) else found
 
 
 def _closing(text: str, start: int) -> int | None:

@@ -216,7 +216,7 @@ def _private(value: object) -> object:
         packed = base64.b64decode(value, validate=True)
         expander = zlib.decompressobj()
         data = expander.decompress(packed, MAX_BYTES)
-        if expander.unconsumed_tail or not expander.eof:
+        if not expander.eof:
             raise ValueError(f"it is cut short or longer than {MAX_BYTES} bytes")
         source = pickled_text(data)
     except (binascii.Error, zlib.error, ValueError) as error:

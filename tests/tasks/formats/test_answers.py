@@ -51,6 +51,9 @@ def test_math_with_an_answer_of_its_own(tmp_path):
         (r"\boxed{\text{a } b\}}", r"\text{a } b\}"),
         (r"no box { }", ""),
         (r"\boxed{", ""),
+        (r"\boxed{\boxed{5}}", "5"),
+        (r"\boxed{2 + \boxed{5}}", r"2 + \boxed{5}"),
+        (r"\boxed{\boxed{5}", "5"),
     ],
 )
 def test_last_balanced_box(text, content):
