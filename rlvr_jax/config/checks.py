@@ -19,6 +19,7 @@ CHOICES = {
 POSITIVE = (
     "steps",
     "model.unroll",
+    "tasks.generated",
     "tasks.max_prompt_tokens",
     "tasks.verifier_workers",
     "rollout.prompts",

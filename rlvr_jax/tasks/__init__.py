@@ -2,6 +2,7 @@
 
 from rlvr_jax.tasks.characters import build_character_tokenizer
 from rlvr_jax.tasks.readers import read_tasks
+from rlvr_jax.tasks.reasoning import generate_reasoning
 from rlvr_jax.tasks.records import Task
 from rlvr_jax.tasks.selection import within_difficulty, without_duplicates
 from rlvr_jax.tasks.stream import DatasetStream, ProgramStream
@@ -14,6 +15,7 @@ __all__ = [
     "Task",
     "Tokenizer",
     "build_character_tokenizer",
+    "generate_reasoning",
     "load_tokenizer",
     "longest_prompts",
     "read_tasks",

@@ -204,9 +204,12 @@ def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
     section = config.tasks
     training = []
     if section.source != "programs":
-        training = tasks.read_tasks(section.source, section.format)
+        training = _data_set(section.source, config, config.seed, section.generated)
     if section.eval_source:
-        return training, tasks.read_tasks(section.eval_source, section.format)
+        held_out = _data_set(
+            section.eval_source, config, config.eval.seed, config.eval.tasks
+        )
+        return training, held_out
     if training:
         return training, training
     held_out = tasks.synthesize(
@@ -217,6 +220,14 @@ def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
         levels=section.levels,
     )
     return training, held_out
+
+
+def _data_set(source: str, config: Config, seed: int, count: int) -> list[tasks.Task]:
+    """The rows of a file, or `count` tasks of reasoning_gym's generators."""
+    generators = source.removeprefix("reasoning_gym:")
+    if generators != source:
+        return tasks.generate_reasoning(generators.split(","), seed=seed, count=count)
+    return tasks.read_tasks(source, config.tasks.format)
 
 
 def _selected(

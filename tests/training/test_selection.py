@@ -1,6 +1,8 @@
 """Bounds on the difficulty and de-duplication, from the configuration to the run."""
 
 import json
+import sys
+import types
 
 import pytest
 
@@ -70,3 +72,28 @@ def test_generated_tasks_are_not_selected(wanted):
     message = r"select from a data set, but tasks\.source is 'programs': leave them"
     with pytest.raises(ValueError, match=message):
         configs.parse({"tasks": wanted})
+
+
+def test_generated_data_sets_of_training_and_evaluation(make_config, monkeypatch):
+    def create_dataset(name, *, size, seed):
+        return [{"question": "1?", "answer": str(seed)}] * size
+
+    package = types.SimpleNamespace(create_dataset=create_dataset)
+    monkeypatch.setitem(sys.modules, "reasoning_gym", package)
+    config = make_config(
+        tasks__source="reasoning_gym:gcd",
+        tasks__eval_source="reasoning_gym:gcd,lcm",
+        tasks__generated=5,
+        tasks__max_prompt_tokens=100,
+        update__row_length=256,
+        eval__tasks=2,
+    )
+    bench, _ = open_workbench(config)
+    with bench:
+        assert {task.id for task in bench.stream.batch(0, 5)} == {
+            f"reasoning_gym:gcd/{config.seed}/{i}" for i in range(5)
+        }
+        assert [task.id for task in bench.held_out] == [
+            f"reasoning_gym:gcd/{config.eval.seed}/0",
+            f"reasoning_gym:lcm/{config.eval.seed}/1",
+        ]
