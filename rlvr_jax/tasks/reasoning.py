@@ -3,7 +3,8 @@
 The package's own scorers give credit to answers that merely contain the right one, so
 none of them is used: these tasks are graded as math tasks, exactly. Generators whose
 answers are not unique (equations with many solutions, sequences to continue), are
-rounded, or are no numbers are not offered.
+rounded (so are quotients in some of basic_arithmetic), or are no integers are not
+offered.
 """
 
 import hashlib
@@ -15,14 +16,12 @@ from rlvr_jax.tasks.records import Task
 PREFIX = "reasoning_gym:"
 GENERATORS = (
     "aiw",
-    "basic_arithmetic",
     "binary_alternation",
     "chain_sum",
     "circuit_logic",
     "count_bits",
     "count_primes",
     "gcd",
-    "gsm_symbolic",
     "largest_island",
     "lcm",
     "leg_counting",
