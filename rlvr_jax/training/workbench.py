@@ -102,7 +102,6 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
     training, held_out = _read_tasks(config)
     same = training is held_out
     training, outside, duplicates = _selected(training, config)
-    held_out = training if same else held_out
     kinds = {task.kind for task in [*held_out, *training]}
     if len(kinds) > 1:
         raise ValueError(
