@@ -37,7 +37,7 @@ def self_test(
 
 
 def reference(task: Task) -> str:
-    """The response that a task's own answer makes; "" without one.
+    r"""The response that a task's own answer makes; "" without one.
 
     >>> reference(Task("1", "math", "2+2?", answer="So it is\n#### 4"))
     '\\boxed{4}'
