@@ -51,6 +51,7 @@ CHANGED = {
     "tasks.source": "rows.jsonl",
     "tasks.format": "gsm8k",
     "tasks.eval_source": "held.jsonl",
+    "tasks.difficulty": (0.25, 0.5),
     "tasks.too_long": "skip",
     "rollout.expand": "all",
     "rollout.feedback": "try again",

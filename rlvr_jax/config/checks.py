@@ -19,6 +19,7 @@ CHOICES = {
 POSITIVE = (
     "steps",
     "model.unroll",
+    "tasks.generated",
     "tasks.max_prompt_tokens",
     "tasks.verifier_workers",
     "rollout.prompts",
@@ -109,6 +110,7 @@ def check(config: Config) -> None:
             f" got {update.minibatches}"
         )
     _check_objective(config)
+    _check_selection(config)
     samples = config.eval.samples
     if not all(1 <= k <= samples for k in config.eval.pass_at):
         raise ValueError(
@@ -149,4 +151,19 @@ def _check_objective(config: Config) -> None:
             f"objective.tis {objective.tis!r} compares the trainer's log-probs with the"
             " sampler's, but objective.old_log_probs is 'sampler': use 'recompute' or"
             " 'live'"
+        )
+
+
+def _check_selection(config: Config) -> None:
+    """Raises ValueError if no tasks can be selected the way that is wanted."""
+    bounds = config.tasks.difficulty
+    if bounds and not (len(bounds) == 2 and 0 <= bounds[0] <= bounds[1] <= 1):
+        raise ValueError(
+            "tasks.difficulty must be () or (low, high) with 0 <= low <= high <= 1; got"
+            f" {bounds}"
+        )
+    if (bounds or config.tasks.deduplicate) and config.tasks.source == "programs":
+        raise ValueError(
+            "tasks.difficulty and tasks.deduplicate select from a data set, but"
+            " tasks.source is 'programs': leave them out"
         )

@@ -30,10 +30,17 @@ class TasksSection:
     """What is asked.
 
     Attributes:
-        source: `programs` (generated without end), or the path of a data set.
+        source: `programs` (generated without end), the path of a data set, or
+            `reasoning_gym:NAME,NAME`, a data set of `generated` tasks of those
+            generators (an extra).
         format: of that data set: `auto` or a name of `tasks.read_tasks`.
         eval_source: data set of the evaluation; "" evaluates on held-out programs,
             or on `source` itself if that is a data set.
+        generated: tasks of a reasoning_gym source; an eval_source has `eval.tasks`.
+        difficulty: (low, high): training tasks of `source` whose difficulty, the share
+            of attempts that solved them (higher is easier), is outside are left out
+            (counted); () keeps all.
+        deduplicate: leave out training tasks whose prompt came before (counted).
         levels: shares of the difficulty levels of generated programs.
         max_prompt_tokens: longest prompt, tokens of the rendered chat turn.
         too_long: `error` or `skip` (counted) for longer prompts.
@@ -43,6 +50,9 @@ class TasksSection:
     source: str = "programs"
     format: str = "auto"
     eval_source: str = ""
+    generated: int = 10000
+    difficulty: tuple[float, ...] = ()
+    deduplicate: bool = False
     levels: tuple[float, ...] = (2.0, 1.0, 0.0)
     max_prompt_tokens: int = 64
     too_long: str = "error"

@@ -7,11 +7,12 @@ with envs.make_verifier("programs", workers=2) as verifier:
 from rlvr_jax.envs.code import CodeVerifier
 from rlvr_jax.envs.math import MathVerifier
 from rlvr_jax.envs.programs import ProgramsVerifier
+from rlvr_jax.envs.reference import self_test
 from rlvr_jax.envs.sandbox import Limits
 from rlvr_jax.envs.verdict import STATUSES, Verdict
 from rlvr_jax.envs.verifier import Verifier
 
-__all__ = ["STATUSES", "Limits", "Verdict", "Verifier", "make_verifier"]
+__all__ = ["STATUSES", "Limits", "Verdict", "Verifier", "make_verifier", "self_test"]
 
 _VERIFIERS = {"code": CodeVerifier, "math": MathVerifier, "programs": ProgramsVerifier}
 

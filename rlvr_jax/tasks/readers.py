@@ -15,19 +15,21 @@ def read_tasks(path: str | os.PathLike, format: str = "auto") -> list[Task]:
     """Reads a data set file, in the order of its rows.
 
     Args:
-        path: JSON lines (.jsonl), the same gzipped (.jsonl.gz), or one JSON list
-            (.json). Blank lines are skipped.
-        format: "gsm8k", "mbpp", "humaneval", "task" (our own record, its field names
-            as columns) or "auto": found from the columns of the first row.
+        path: JSON lines (.jsonl), the same gzipped (.jsonl.gz), one JSON list (.json)
+            or Parquet (.parquet; needs pyarrow). Blank lines are skipped.
+        format: a name of `formats.FORMATS`, such as "gsm8k", "math", "kodcode",
+            "verl", "trl" or "task" (our own record, its field names as columns); or
+            "auto": found from the columns of the first row.
 
     Returns:
         At least one task; ids are unique.
 
     Raises:
         FileNotFoundError: there is no such file.
+        ImportError: it is a Parquet file and pyarrow is not installed.
         ValueError: the file cannot be read, is empty, or is of no known format; or a
             row is malformed. The message has the path and, for a row, its line,
-            counted from 1 (in a .json file: the number of the row).
+            counted from 1 (in .json and .parquet files: the number of the row).
     """
     path = pathlib.Path(path)
     if format != "auto" and format not in FORMATS:
@@ -55,8 +57,13 @@ def read_tasks(path: str | os.PathLike, format: str = "auto") -> list[Task]:
 def _rows(path: pathlib.Path) -> Iterator[tuple[str, object]]:
     """Yields (place, row) for every row; place is "line 3" or "row 3"."""
     name = path.name.lower()
-    if not name.endswith((".jsonl", ".jsonl.gz", ".json")):
-        raise ValueError(f"{path}: wanted a file named .jsonl, .jsonl.gz or .json")
+    if not name.endswith((".jsonl", ".jsonl.gz", ".json", ".parquet")):
+        raise ValueError(
+            f"{path}: wanted a file named .jsonl, .jsonl.gz, .json or .parquet"
+        )
+    if name.endswith(".parquet"):
+        yield from _parquet_rows(path)
+        return
     text = _content(path)
     if not name.endswith(".json"):
         # Not splitlines(): JSON texts may hold other line separators as they are.
@@ -69,6 +76,31 @@ def _rows(path: pathlib.Path) -> Iterator[tuple[str, object]]:
         raise ValueError(f"{path}: wanted a JSON list of rows, got {rows!r:.80}")
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", row
+
+
+def _parquet_rows(path: pathlib.Path) -> Iterator[tuple[str, dict]]:
+    """Yields (place, row); columns that hold nothing in a row are left out of it."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such data set file")
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: reading Parquet needs pyarrow, which is not installed: run"
+            " pip install 'rlvr_jax[parquet]', or write the rows as .jsonl"
+        ) from error
+    number = 0
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                for row in batch.to_pylist():
+                    number += 1
+                    # A table has its columns in every row; a missing one is a null.
+                    present = {k: v for k, v in row.items() if v is not None}
+                    yield f"row {number}", present
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: wanted a Parquet file: {error}") from error
 
 
 def _content(path: pathlib.Path) -> str:
@@ -96,9 +128,11 @@ def _json(text: str, where: str) -> object:
 
 def _recognised(row: dict, where: str) -> str:
     for format, family in FORMATS.items():
-        if set(family.columns) <= set(row):
+        if family.recognises(row):
             return format
-    wanted = "; ".join(f"{name}: {', '.join(f.columns)}" for name, f in FORMATS.items())
+    wanted = "; ".join(
+        f"{name}: {', '.join(family.columns[0])}" for name, family in FORMATS.items()
+    )
     raise ValueError(
         f"{where}: no known format has the columns {sorted(row)}; wanted {wanted}"
     )
@@ -106,11 +140,11 @@ def _recognised(row: dict, where: str) -> str:
 
 def _parsed(row: dict, format: str, *, place: str, path: pathlib.Path) -> Task:
     family = FORMATS[format]
-    missing = [column for column in family.columns if column not in row]
-    if missing:
+    if missing := family.missing(row):
+        wanted = " or ".join(str(list(some)) for some in family.columns)
         raise ValueError(
-            f"{path}, {place}: format {format!r} wants the columns"
-            f" {list(family.columns)}; missing: {missing}"
+            f"{path}, {place}: format {format!r} wants the columns {wanted}; missing:"
+            f" {missing}"
         )
     stem = path.name.split(".")[0]
     try:

@@ -171,6 +171,8 @@ def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
         "jax": jax.__version__,
         "verifier": bench.verifier.describe(),
         "prompts_skipped": bench.num_skipped,
+        "tasks_outside_difficulty": bench.num_outside,
+        "tasks_duplicated": bench.num_duplicates,
     }
     (workdir / "host.json").write_text(json.dumps(description, indent=1))
 

@@ -27,6 +27,8 @@ class Workbench:
         stream: training tasks of each step.
         held_out: tasks of the evaluation.
         num_skipped: prompts of the data sets that were longer than the limit.
+        num_outside: training tasks outside tasks.difficulty.
+        num_duplicates: training tasks whose prompt came before.
     """
 
     config: Config
@@ -37,6 +39,8 @@ class Workbench:
     stream: tasks.DatasetStream | tasks.ProgramStream
     held_out: Sequence[tasks.Task]
     num_skipped: int
+    num_outside: int = 0
+    num_duplicates: int = 0
 
     @property
     def limits(self) -> Limits:
@@ -96,13 +100,14 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
     tokenizer = tasks.load_tokenizer(directory)
     _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
+    same = training is held_out
+    training, outside, duplicates = _selected(training, config)
     kinds = {task.kind for task in [*held_out, *training]}
     if len(kinds) > 1:
         raise ValueError(
             f"tasks.source and tasks.eval_source must hold one kind of task; got"
             f" {sorted(kinds)}"
         )
-    same = training is held_out
     training, skipped = _fitting(training, tokenizer, config, "tasks.source")
     if same:
         held_out = training
@@ -139,6 +144,8 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         stream=stream,
         held_out=held_out[: config.eval.tasks],
         num_skipped=skipped,
+        num_outside=outside,
+        num_duplicates=duplicates,
     )
     return workbench, params
 
@@ -196,9 +203,12 @@ def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
     section = config.tasks
     training = []
     if section.source != "programs":
-        training = tasks.read_tasks(section.source, section.format)
+        training = _data_set(section.source, config, config.seed, section.generated)
     if section.eval_source:
-        return training, tasks.read_tasks(section.eval_source, section.format)
+        held_out = _data_set(
+            section.eval_source, config, config.eval.seed, config.eval.tasks
+        )
+        return training, held_out
     if training:
         return training, training
     held_out = tasks.synthesize(
@@ -209,6 +219,32 @@ def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
         levels=section.levels,
     )
     return training, held_out
+
+
+def _data_set(source: str, config: Config, seed: int, count: int) -> list[tasks.Task]:
+    """The rows of a file, or `count` tasks of reasoning_gym's generators."""
+    generators = source.removeprefix("reasoning_gym:")
+    if generators != source:
+        return tasks.generate_reasoning(generators.split(","), seed=seed, count=count)
+    return tasks.read_tasks(source, config.tasks.format)
+
+
+def _selected(
+    rows: list[tasks.Task], config: Config
+) -> tuple[list[tasks.Task], int, int]:
+    """(tasks kept, how many were outside tasks.difficulty, how many came before)."""
+    section = config.tasks
+    outside = duplicates = 0
+    if rows and section.difficulty:
+        rows, outside = tasks.within_difficulty(rows, *section.difficulty)
+        if not rows:
+            raise ValueError(
+                f"tasks.source has no task with a difficulty in {section.difficulty}:"
+                " widen tasks.difficulty"
+            )
+    if section.deduplicate:
+        rows, duplicates = tasks.without_duplicates(rows)
+    return rows, outside, duplicates
 
 
 def _fitting(

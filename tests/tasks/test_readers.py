@@ -4,6 +4,8 @@ import dataclasses
 import gzip
 import json
 import os
+import sys
+import types
 
 import pytest
 
@@ -231,3 +233,59 @@ def test_empty_data_sets(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match="the data set is empty; wanted at least one"):
         read_tasks(tmp_path / name)
+
+
+def test_parquet_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "a.parquet"
+    with pytest.raises(FileNotFoundError, match=r"a\.parquet: there is no such data"):
+        read_tasks(path)
+    path.write_bytes(b"PAR1")
+    message = r"a\.parquet: reading Parquet needs pyarrow.*install 'rlvr_jax\[parquet\]"
+    with pytest.raises(ImportError, match=message):
+        read_tasks(path)
+
+
+class Table:
+    """Stands in for pyarrow's ParquetFile: two batches of rows."""
+
+    batches = ([{**GSM8K, "level": None}], [{**GSM8K, "answer": None}])
+
+    def __init__(self, path):
+        if path.read_bytes() != b"PAR1":
+            raise ArrowException("no magic bytes")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    def iter_batches(self):
+        for rows in self.batches:
+            yield types.SimpleNamespace(to_pylist=lambda rows=rows: rows)
+
+
+class ArrowException(Exception):
+    pass
+
+
+@pytest.fixture
+def pyarrow(monkeypatch):
+    parquet = types.SimpleNamespace(ParquetFile=Table)
+    package = types.SimpleNamespace(ArrowException=ArrowException, parquet=parquet)
+    monkeypatch.setitem(sys.modules, "pyarrow", package)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
+
+
+def test_parquet_rows_are_numbered_over_batches(tmp_path, pyarrow, monkeypatch):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1")
+    message = r"a\.parquet, row 2: format 'gsm8k' wants .*missing: \['answer'\]"
+    with pytest.raises(ValueError, match=message):
+        read_tasks(path)
+    monkeypatch.setattr(Table, "batches", ([GSM8K], [GSM8K]))
+    assert [task.id for task in read_tasks(path)] == ["a/1", "a/2"]
+    path.write_bytes(b"{}")
+    with pytest.raises(ValueError, match=r"a\.parquet: wanted a Parquet file: no mag"):
+        read_tasks(path)

@@ -1,55 +1,17 @@
-"""Rows of public data sets as `Task` records: one parser per data family.
-
-A parser takes a row (a dict) and a name for it, and raises ValueError with what was
-wanted; `readers` adds the file and the line.
-"""
+"""Rows that ask for a Python function: asserts, a check function, test modules."""
 
 import ast
 import builtins
-import dataclasses
 import doctest
 import re
-from collections.abc import Callable
 
+from rlvr_jax.tasks.formats import columns
 from rlvr_jax.tasks.records import Task
 
-MATH_INSTRUCTION = (
-    "Solve the problem step by step. End with a line of the form #### N, where N is"
-    " the final number."
-)
 CODE_INSTRUCTION = "Answer with one Python code block."
 
 # How many of an MBPP row's asserts the prompt and the feedback may show.
 MBPP_VISIBLE = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Format:
-    """How one data family is recognised and read.
-
-    Args:
-        columns: columns that every row must have; they also identify the family.
-        parse: (row, fallback id) -> Task.
-    """
-
-    columns: tuple[str, ...]
-    parse: Callable[[dict, str], Task]
-
-
-def gsm8k_task(row: dict, name: str) -> Task:
-    """A grade-school problem; the gold number follows the last "####"."""
-    question, solution = _text(row, "question"), _text(row, "answer")
-    _, mark, gold = solution.rpartition("####")
-    gold = gold.strip()
-    if not mark or not re.search(r"\d", gold):
-        raise ValueError("column answer: wanted a text that ends with '#### NUMBER'")
-    return Task(
-        id=name,
-        kind="math",
-        prompt=f"{question.strip()}\n\n{MATH_INSTRUCTION}",
-        answer=gold,
-        metadata={"solution": solution},
-    )
 
 
 def mbpp_task(row: dict, name: str) -> Task:
@@ -58,7 +20,7 @@ def mbpp_task(row: dict, name: str) -> Task:
     The order of execution is solution, setup, tests: some setups use the solution's
     classes.
     """
-    text, code = _text(row, "text"), _text(row, "code")
+    text, code = columns.first_text(row, "text", "prompt"), columns.text(row, "code")
     tests = row["test_list"]
     if (
         not isinstance(tests, list)
@@ -69,6 +31,10 @@ def mbpp_task(row: dict, name: str) -> Task:
     setup = row.get("test_setup_code", "")
     if not isinstance(setup, str):
         raise ValueError("column test_setup_code: wanted a text")
+    imports = row.get("test_imports", [])  # in the sanitized edition
+    if not isinstance(imports, list) or not all(isinstance(i, str) for i in imports):
+        raise ValueError("column test_imports: wanted a list of texts")
+    setup = "\n".join([*imports, setup] if setup else imports)
     tests = tuple(test.strip() for test in tests)
     visible = tests[:MBPP_VISIBLE]
     shown = "\n".join(visible)
@@ -77,11 +43,11 @@ def mbpp_task(row: dict, name: str) -> Task:
         kind="code",
         prompt=f"{text.strip()}\nYour code must pass this test:\n{shown}\n"
         f"{CODE_INSTRUCTION}",
-        answer=_newlines(code),
+        answer=columns.newlines(code),
         tests=tests,
         visible_tests=visible,
-        setup=_newlines(setup),
-        entry_point=_tested_function(tests, code),
+        setup=columns.newlines(setup),
+        entry_point=tested_function(tests, code),
     )
 
 
@@ -93,8 +59,8 @@ def humaneval_task(row: dict, name: str) -> Task:
     (imports, and functions that solutions and checks call) is
     `metadata["preamble"]`, for solutions that do not repeat it.
     """
-    header, entry_point = _text(row, "prompt"), _text(row, "entry_point")
-    test = _text(row, "test")
+    header, entry_point = columns.text(row, "prompt"), columns.text(row, "entry_point")
+    test = columns.text(row, "test")
     if not re.search(r"^def check\(", test, re.MULTILINE):
         raise ValueError(
             "column test: wanted source text that defines check(candidate)"
@@ -120,76 +86,70 @@ def humaneval_task(row: dict, name: str) -> Task:
     )
 
 
-def own_task(row: dict, name: str) -> Task:
-    """A `Task` written as JSON: columns are the fields, pairs are lists of two."""
-    fields = {field.name: field for field in dataclasses.fields(Task)}
-    unknown = sorted(set(row) - set(fields))
-    if unknown:
-        raise ValueError(f"unknown columns {unknown}; wanted some of {list(fields)}")
-    for column in ("id", "kind"):
-        _text(row, column)
-    for column in ("answer", "setup", "entry_point"):
-        _any_text({column: "", **row}, column)
-    if not _is_prompt(row["prompt"]):
-        raise ValueError(
-            "column prompt: wanted a text or a list of messages"
-            ' {"role": text, "content": text}'
-        )
-    for column in ("tests", "visible_tests"):
-        if not isinstance(row.get(column, []), list):
-            raise ValueError(f"column {column}: wanted a list")
-    if not isinstance(row.get("metadata", {}), dict):
-        raise ValueError("column metadata: wanted an object")
+def bigcodebench_task(row: dict, name: str) -> Task:
+    """A function that uses libraries; its test is a unittest source.
+
+    `metadata["test_framework"]` is "unittest": it runs after the solution, in the
+    solution's namespace.
+    """
+    entry_point, test = columns.text(row, "entry_point"), columns.text(row, "test")
+    if "TestCase" not in test:
+        raise ValueError("column test: wanted source text with a unittest.TestCase")
+    header = columns.text(row, "code_prompt")
+    solution = columns.optional_text(row, "canonical_solution")
+    used = (
+        *("task_id", "entry_point", "test", "code_prompt", "canonical_solution"),
+        *("instruct_prompt", "complete_prompt"),
+    )
     return Task(
-        **{
-            **row,
-            "tests": _pairs(row.get("tests", [])),
-            "visible_tests": _pairs(row.get("visible_tests", [])),
-        }
+        id=str(row.get("task_id", name)),
+        kind="code",
+        prompt=columns.text(row, "instruct_prompt").strip(),
+        answer=header + solution if solution else "",
+        tests=(test,),
+        entry_point=entry_point,
+        metadata={**columns.others(row, used), "test_framework": "unittest"},
     )
 
 
-# Checked in this order when a format is to be found from the columns.
-FORMATS = {
-    "task": Format(("id", "kind", "prompt"), own_task),
-    "humaneval": Format(("prompt", "entry_point", "test"), humaneval_task),
-    "mbpp": Format(("text", "code", "test_list", "task_id"), mbpp_task),
-    "gsm8k": Format(("question", "answer"), gsm8k_task),
-}
+def kodcode_task(row: dict, name: str) -> Task:
+    """A function to write; its test is a pytest module that imports from `solution`.
 
-
-def _text(row: dict, column: str) -> str:
-    """Returns a column that must hold a text with something in it."""
-    text = _any_text(row, column)
-    if not text.strip():
-        raise ValueError(f"column {column}: wanted a text that is not empty")
-    return text
-
-
-def _any_text(row: dict, column: str) -> str:
-    if not isinstance(row[column], str):
-        raise ValueError(f"column {column}: wanted a text, got {row[column]!r:.80}")
-    return row[column]
-
-
-def _newlines(source: str) -> str:
-    return source.replace("\r\n", "\n")
-
-
-def _is_prompt(prompt: object) -> bool:
-    if isinstance(prompt, list):
-        return bool(prompt) and all(
-            isinstance(message, dict)
-            and isinstance(message.get("role"), str)
-            and isinstance(message.get("content"), str)
-            for message in prompt
+    `metadata["test_framework"]` is "pytest"; the prompt shows the declarations that the
+    tests rely on; `metadata["difficulty"]` is the share of attempts that solved it.
+    """
+    question, test = columns.text(row, "question"), columns.text(row, "test")
+    if not re.search(r"^\s*(?:async )?def test", test, re.MULTILINE):
+        raise ValueError("column test: wanted a pytest module with a function test_...")
+    info = row["test_info"]
+    if not isinstance(info, list) or not all(isinstance(item, dict) for item in info):
+        raise ValueError("column test_info: wanted a list of objects")
+    shown = [
+        columns.text({"function_declaration": "", **i}, "function_declaration")
+        for i in info
+    ]
+    declared = re.search(
+        r"^\s*(?:async\s+)?(?:def|class)\s+(\w+)", shown[0] if shown else "", re.M
+    )
+    if not declared:
+        raise ValueError(
+            "column test_info: wanted a first function_declaration such as 'def f(x):'"
         )
-    return isinstance(prompt, str)
-
-
-def _pairs(tests: list) -> tuple:
-    """Returns tests as Task holds them: JSON has no tuples, so a list is a pair."""
-    return tuple(tuple(test) if isinstance(test, list) else test for test in tests)
+    declarations = "\n".join(declaration.strip() for declaration in shown)
+    used = ("question", "solution", "test", "test_info", "question_id")
+    metadata = {**columns.others(row, used), "test_framework": "pytest"}
+    if row.get("gpt_pass_percentage") is not None:
+        metadata["difficulty"] = columns.solved_share(row["gpt_pass_percentage"])
+    return Task(
+        id=str(row.get("question_id") or name),
+        kind="code",
+        prompt=f"{question.strip()}\n\nYour code must define:\n```python\n"
+        f"{declarations}\n```\n{CODE_INSTRUCTION}",
+        answer=columns.newlines(columns.optional_text(row, "solution")),
+        tests=(columns.newlines(test),),
+        entry_point=declared.group(1),
+        metadata=metadata,
+    )
 
 
 def _documented_asserts(source: str, entry_point: str) -> tuple[str, ...]:
@@ -212,7 +172,7 @@ def _documented_asserts(source: str, entry_point: str) -> tuple[str, ...]:
     return tuple(asserts)
 
 
-def _tested_function(tests: tuple[str, ...], code: str) -> str:
+def tested_function(tests: tuple[str, ...], code: str) -> str:
     """Returns the function that the first assert calls and the solution defines."""
     try:
         called = [
