@@ -41,6 +41,8 @@ setup(
         "cuda": ["jax[cuda12]>=0.10"],
         "tpu": ["jax[tpu]>=0.10"],
         "gguf": ["gguf"],
+        "parquet": ["pyarrow"],
+        "reasoning": ["reasoning-gym==0.1.25"],
         "test": ["pytest", "hypothesis", "ruff"],
     },
 )

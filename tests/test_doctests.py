@@ -24,7 +24,10 @@ MODULES = [
     "rlvr_jax.objective.responses",
     "rlvr_jax.objective.shaping",
     "rlvr_jax.objective.surrogates",
-    "rlvr_jax.packing",
+    "rlvr_jax.packing.rows",
+    "rlvr_jax.tasks.formats.columns",
+    "rlvr_jax.tasks.formats.answers",
+    "rlvr_jax.envs.reference",
 ]
 
 

@@ -45,6 +45,8 @@ OWNERS = {
     "optax": ("training/",),
     "flax": ("models/",),
     "safetensors": ("models/",),
+    "pyarrow": ("tasks/readers.py",),
+    "reasoning_gym": ("tasks/reasoning.py",),
     "absl": ("config/parsing.py", "command_line.py", *(f"{n}.py" for n in LAYERS)),
 }
 PURE = ("tree", "objective", "credit", "packing")
