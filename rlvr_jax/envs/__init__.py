@@ -5,13 +5,22 @@ with envs.make_verifier("programs", workers=2) as verifier:
 """
 
 from rlvr_jax.envs.code import CodeVerifier
+from rlvr_jax.envs.golds import GoldReport, self_check
 from rlvr_jax.envs.math import MathVerifier
 from rlvr_jax.envs.programs import ProgramsVerifier
 from rlvr_jax.envs.sandbox import Limits
 from rlvr_jax.envs.verdict import STATUSES, Verdict
 from rlvr_jax.envs.verifier import Verifier
 
-__all__ = ["STATUSES", "Limits", "Verdict", "Verifier", "make_verifier"]
+__all__ = [
+    "STATUSES",
+    "GoldReport",
+    "Limits",
+    "Verdict",
+    "Verifier",
+    "make_verifier",
+    "self_check",
+]
 
 _VERIFIERS = {"code": CodeVerifier, "math": MathVerifier, "programs": ProgramsVerifier}
 

@@ -93,7 +93,8 @@ class Questions:
         raise Unchecked("infrastructure")
 
 
-_MARKS = re.compile(r"\^\s*\{|[\^{}()\[\]]")
+_MARKS = re.compile(r"\^\s*\{|[{}()\[\]]")
+_BARE_TOWER = re.compile(rf"(?:\^\s*\w\s*){{{MAX_POWERS + 1}}}")
 
 
 def excessive(text: str) -> bool:
@@ -103,19 +104,15 @@ def excessive(text: str) -> bool:
         text: LaTeX; at most MAX_CHARACTERS characters, MAX_DEPTH open brackets, and
             MAX_POWERS exponents within exponents are not excessive.
     """
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MAX_CHARACTERS or _BARE_TOWER.search(text):
         return True
     powers: list[int] = []
-    tower = 0
     for match in _MARKS.finditer(text):
         mark = match.group()
-        tower = tower + 1 if mark == "^" else 0
         if mark[-1] in "{([":
             powers.append((powers[-1] if powers else 0) + (mark[0] == "^"))
             if len(powers) > MAX_DEPTH or powers[-1] > MAX_POWERS:
                 return True
-        elif mark != "^" and powers:
+        elif powers:
             powers.pop()
-        if tower > MAX_POWERS:
-            return True
     return False

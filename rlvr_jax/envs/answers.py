@@ -12,8 +12,9 @@ _MAX_DEPTH = 6
 _TEXT = re.compile(r"\\(?:text(?:rm|bf|it)?|mbox|mathrm|mathbf|rm)\s*\{([^{}]*)\}")
 _REPLACEMENTS = (
     (re.compile(r"\\(?:left|right|displaystyle|limits)(?![A-Za-z])"), ""),
-    (re.compile(r"\\!|\\[()\[]|\\\](?!\s*\w)|(?<!\\)\$"), ""),
-    (re.compile(r"\\(?:[,;: ]|q?quad(?![A-Za-z]))|~|\s+"), " "),
+    # "\\ " ends a row of a matrix.
+    (re.compile(r"(?<!\\)(?:\\[!()\[\]]|\$)"), ""),
+    (re.compile(r"(?<!\\)\\(?:[,;: ]|q?quad(?![A-Za-z]))|~|\s+"), " "),
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\frac\s*(\d)\s*"), r"\\frac{\1}"),
     (re.compile(r"(\\frac\s*\{[^{}]*\})\s*(\d)"), r"\1{\2}"),
@@ -85,9 +86,9 @@ def _same(gold, answer, equal, verbatim, depth):
     if based := _BASED.match(_unwrapped(gold)):
         found = _BASED.match(_unwrapped(answer))
         return bool(found) and _digits(based) == _digits(found)
-    if _is_word(gold):
-        return _letters(gold) == _letters(answer)
     wanted, found = group(gold), group(answer)
+    if _is_word(gold) and not (wanted and not any(map(_is_word, wanted.items))):
+        return _letters(gold) == _letters(answer)
     if _RELATION.search(gold) or _RELATION.search(answer):
         return equal(_unitless(gold), _unitless(answer))
     if wanted is None and found is None:
@@ -110,16 +111,15 @@ def _same_groups(gold: Group, answer: Group, equal, verbatim, depth):
     if gold.kind not in (SET, UNION):
         # The exact items first: one that differs saves the questions.
         pairs = list(zip(gold.items, answer.items, strict=True))
-        open_pairs = [
-            pair for pair in pairs if not _known(*pair, verbatim, depth, otherwise=None)
-        ]
-        if any(_known(*p, verbatim, depth, otherwise=None) is False for p in pairs):
-            return False
-        return all(_same(*pair, equal, verbatim, depth) for pair in open_pairs)
+        known = [_known(*pair, verbatim, depth) for pair in pairs]
+        return False not in known and all(
+            sure or _same(*pair, equal, verbatim, depth)
+            for pair, sure in zip(pairs, known, strict=True)
+        )
     left, missing = list(answer.items), []
     for item in gold.items:
         for other in left:
-            if _known(item, other, verbatim, depth, otherwise=None):
+            if _known(item, other, verbatim, depth):
                 left.remove(other)
                 break
         else:
@@ -134,11 +134,12 @@ def _same_groups(gold: Group, answer: Group, equal, verbatim, depth):
     return True
 
 
-def _known(gold, answer, verbatim, depth, *, otherwise):
+def _known(gold, answer, verbatim, depth):
+    """What the exact rules say; None if they cannot tell."""
     try:
         return _same(gold, answer, undecided, verbatim, depth)
     except Undecided:
-        return otherwise
+        return None
 
 
 def _without_names(gold, answer):
@@ -167,7 +168,8 @@ def _is_word(text):
 
 
 def _letters(text):
-    return re.sub(r"[^0-9a-z]", "", _unwrapped(text).casefold())
+    """Letters, digits and the sign of a number."""
+    return re.sub(r"-(?![\d(])|[^0-9a-z-]", "", _unwrapped(text).casefold())
 
 
 def _unwrapped(text):

@@ -84,7 +84,7 @@ def _close(wanted, found):
     if not all(isinstance(n, sympy.Expr) and n.is_number for n in numbers):
         return True
     sizes = [abs(number.evalf(_DIGITS)) for number in numbers]
-    if not all(size.is_comparable for size in sizes):
+    if not all(size.is_comparable and size.is_finite for size in sizes):
         return True
     difference = abs((wanted - found).evalf(_DIGITS, chop=False))
     return bool(difference <= max(sizes) * sympy.Float(10) ** (2 - _DIGITS))

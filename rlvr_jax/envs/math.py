@@ -55,7 +55,7 @@ class MathVerifier(Verifier):
         cache_size: int = 65536,
         feedback: str = WRONG_FEEDBACK,
         max_characters: int = 1 << 20,
-        seconds: float = 0.4,
+        seconds: float = 0.25,
     ) -> None:
         super().__init__(workers=workers, cache_size=cache_size)
         self.feedback = feedback

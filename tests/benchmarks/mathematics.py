@@ -52,7 +52,9 @@ def rewritings(gold: str) -> dict[str, str]:
         spaced = f" {gold} "
     fractions = gold.replace("\\frac", "\\dfrac").replace("\\tfrac", "\\frac")
     whole = gold.replace(",", "").replace("\\!", "")
-    separated = f"{int(whole):,}" if re.fullmatch(r"\d{4,}", whole) else gold
+    separated = gold
+    if re.fullmatch(r"\d+|\d{1,3}((,|,\\!)\d{3})+", gold):
+        separated = whole if whole != gold else f"{int(gold):,}"
     return {
         "as it is": gold,
         "spacing": f" {spaced} ",
@@ -93,6 +95,7 @@ def measure(verifier: envs.Verifier, name: str, tasks: list[Task]) -> None:
         stranger = final_answer(other.answer).strip()
         for kind, text in mistakes(gold, stranger, random_).items():
             wrong.setdefault(kind, []).append((task, boxed(text)))
+    print(f"{name}: {envs.self_check(verifier, tasks)}")
     for label, wanted, groups in (("accepted", 1.0, right), ("rejected", 0.0, wrong)):
         for kind, pairs in groups.items():
             start = time.perf_counter()
