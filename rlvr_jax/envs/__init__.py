@@ -5,6 +5,7 @@ with envs.make_verifier("programs", workers=2) as verifier:
 """
 
 from rlvr_jax.envs.code import CodeVerifier
+from rlvr_jax.envs.functions import FunctionError, FunctionVerifier
 from rlvr_jax.envs.golds import GoldReport, self_check
 from rlvr_jax.envs.math import MathVerifier
 from rlvr_jax.envs.programs import ProgramsVerifier
@@ -14,6 +15,7 @@ from rlvr_jax.envs.verifier import Verifier
 
 __all__ = [
     "STATUSES",
+    "FunctionError",
     "GoldReport",
     "Limits",
     "Verdict",
@@ -22,14 +24,20 @@ __all__ = [
     "self_check",
 ]
 
-_VERIFIERS = {"code": CodeVerifier, "math": MathVerifier, "programs": ProgramsVerifier}
+_VERIFIERS = {
+    "code": CodeVerifier,
+    "function": FunctionVerifier,
+    "math": MathVerifier,
+    "programs": ProgramsVerifier,
+}
 
 
 def make_verifier(name: str, **settings: object) -> Verifier:
     """A verifier, ready to grade; close it, or use it in a `with`.
 
     Args:
-        name: "math" (exact numbers), "code" (unit tests) or "programs" (pairs).
+        name: "math" (final answers), "code" (unit tests), "programs" (pairs) or
+            "function" (your own).
         settings: arguments of that verifier's class.
 
     Raises:

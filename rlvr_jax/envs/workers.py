@@ -39,6 +39,9 @@ class Worker:
         entry: a module whose `main()` serves requests, see `serve`.
         start_seconds: wall time that a start, imports included, may take.
         environment: variables set on top of this process's own.
+
+    Attributes:
+        started, replaced: processes so far, and those of them that were killed or lost.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Worker:
     ) -> None:
         self.entry, self.start_seconds = entry, start_seconds
         self.environment = dict(environment or {})
-        self.replaced = 0
+        self.started = self.replaced = 0
         self._process: subprocess.Popen | None = None
 
     def ask(self, request: object, *, seconds: float) -> dict:
@@ -64,10 +67,7 @@ class Worker:
             WorkerOvertime: no answer in time; the process and its children are killed.
             WorkerLost: the process ended; the next request starts another.
         """
-        if self._process is not None and self._readable(0):
-            self._kill()  # a reply to nothing, or the end of the process
-        if self._process is None:
-            self._start()
+        self.renew()
         try:
             self._send(pickle.dumps(request, protocol=5))
             return self._receive(time.monotonic() + seconds)
@@ -76,6 +76,13 @@ class Worker:
             if isinstance(error, (WorkerLost, WorkerOvertime)):
                 raise
             raise WorkerLost(str(error)) from error
+
+    def renew(self) -> None:
+        """Starts a process if there is none, or if the one there is has ended."""
+        if self._process is not None and self._readable(0):
+            self._kill()  # a reply to nothing, or the end of the process
+        if self._process is None:
+            self._start()
 
     def stop(self) -> None:
         """Kills the process; safe to call twice."""
@@ -94,6 +101,7 @@ class Worker:
             bufsize=0,
             start_new_session=True,
         )
+        self.started += 1
         try:
             self._receive(time.monotonic() + self.start_seconds)
         except (OSError, ValueError, WorkerLost, WorkerOvertime) as error:

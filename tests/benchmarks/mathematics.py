@@ -1,6 +1,7 @@
 """Right and wrong answers of the math verifier on public data, and its speed.
 
-    python tests/benchmarks/mathematics.py --gsm8k=a.jsonl.gz,b.jsonl.gz --math=c.jsonl.gz
+    python tests/benchmarks/mathematics.py --gsm8k=A.jsonl.gz,B.jsonl.gz \\
+        --math=C.jsonl.gz
 
 Accepted: gold answers in a box in a sentence, rewritten without changing their
 meaning. Rejected: another task's answer, one digit changed, the sign flipped.
