@@ -190,7 +190,8 @@ def _digits(match):
 
 
 def _plain(text):
-    return re.sub(r"\s", "", _unwrapped(text))
+    # A space between two digits makes two numbers.
+    return re.sub(r"(?<!\d)\s|\s(?!\d)", "", _unwrapped(text))
 
 
 def _closing(text):

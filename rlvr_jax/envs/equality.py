@@ -72,8 +72,8 @@ def _equal_equations(gold, answer, is_complex):
         _parsed(left, is_complex) - _parsed(right, is_complex)
         for left, right in (gold, answer)
     )
-    if wanted == 0 or found == 0:
-        return False  # true of everything: says nothing
+    if not wanted.free_symbols or found == 0:
+        return False  # true, or false, whatever the variables are
     ratio = sympy.simplify(wanted / found)
     return bool(ratio.is_number and ratio.is_finite and ratio != 0)
 
