@@ -62,6 +62,7 @@ def test_equal(verifier, gold, answer):
         ("1 - 1/e", "1 + 1/e"),
         (r"1 - \frac{1}{e}", r"1 + \frac{1}{e}"),
         ("7 + x", "3 4 + x"),
+        ("12", "1 2"),
         (r"\sqrt{2}", "1.414214"),
         (r"\pi \cdot 10^{-30}", r"2\pi \cdot 10^{-30}"),
         ("y = 2x + 1", "y = 3x + 1"),
