@@ -3,12 +3,15 @@
 import re
 from collections.abc import Callable
 
-from rlvr_jax.envs.grouping import SET, UNION, Group, group
+from rlvr_jax.envs.grouping import SET, UNION, group
 from rlvr_jax.envs.numbers import quantity
 
 Equal = Callable[[str, str], bool]
 
+MAX_CHARACTERS = 1000
+MAX_BRACKETS = 12
 _MAX_DEPTH = 6
+_MAX_PAIRS = 1000
 _TEXT = re.compile(r"\\(?:text(?:rm|bf|it)?|mbox|mathrm|mathbf|rm)\s*\{([^{}]*)\}")
 _REPLACEMENTS = (
     (re.compile(r"\\(?:left|right|displaystyle|limits)(?![A-Za-z])"), ""),
@@ -53,11 +56,22 @@ def same(gold: str, answer: str, equal: Equal, *, verbatim: bool = True) -> bool
     """Whether an answer is the gold one.
 
     Args:
-        gold, answer: LaTeX or plain text.
+        gold, answer: LaTeX or plain text. What is longer than MAX_CHARACTERS, or has
+            more than MAX_BRACKETS open at once, equals nothing.
         equal: decides two expressions that the exact rules cannot.
         verbatim: equal texts are equal answers; False asks what the gold means.
     """
-    return _same(clean(gold), clean(answer), equal, verbatim, 0)
+    if any(_too_large(text) for text in (gold, answer)):
+        return False
+    return _Comparison(equal, verbatim).same(clean(gold), clean(answer), 0)
+
+
+def _too_large(text):
+    depth = deepest = 0
+    for bracket in re.findall(r"[{}()\[\]]", text[: MAX_CHARACTERS + 1]):
+        depth += 1 if bracket in "{([" else -1
+        deepest = max(deepest, depth)
+    return len(text) > MAX_CHARACTERS or deepest > MAX_BRACKETS
 
 
 def clean(text: str) -> str:
@@ -70,76 +84,82 @@ def clean(text: str) -> str:
     return text
 
 
-def _same(gold, answer, equal, verbatim, depth):
-    if verbatim and gold and _plain(gold) == _plain(answer):
-        return True
-    if depth > _MAX_DEPTH or not gold or not answer:
-        return False
-    gold, answer = _without_names(gold, answer)
-    if letter := _choice(gold):
-        return letter == (_choice(answer) or _choice(answer, more=True))
-    if (wanted := quantity(gold)) is not None:
-        found = quantity(answer)
-        if found is not None:
-            return found.matches(wanted)
-        return _asked(_unitless(gold), answer, equal)
-    if based := _BASED.match(_unwrapped(gold)):
-        found = _BASED.match(_unwrapped(answer))
-        return bool(found) and _digits(based) == _digits(found)
-    wanted, found = group(gold), group(answer)
-    if _is_word(gold) and not (wanted and not any(map(_is_word, wanted.items))):
-        return _letters(gold) == _letters(answer)
-    if _RELATION.search(gold) or _RELATION.search(answer):
-        return equal(_unitless(gold), _unitless(answer))
-    if wanted is None and found is None:
-        return _asked(_unitless(gold), answer, equal)
-    if wanted is None or found is None:
-        return False
-    return _same_groups(wanted, found, equal, verbatim, depth + 1)
+class _Comparison:
+    """One comparison, with a bound on its work: lists of lists have many pairs."""
 
+    def __init__(self, equal, verbatim):
+        self.equal, self.verbatim, self.left = equal, verbatim, _MAX_PAIRS
 
-def _asked(gold, answer, equal):
-    """Algebra, for an answer that may be an expression."""
-    if group(answer) is not None or _is_word(answer):
-        return False
-    return equal(gold, _unitless(answer))
+    def same(self, gold, answer, depth):
+        self.left -= 1
+        if self.left < 0:
+            return False
+        if self.verbatim and gold and _plain(gold) == _plain(answer):
+            return True
+        if depth > _MAX_DEPTH or not gold or not answer:
+            return False
+        gold, answer = _without_names(gold, answer)
+        if letter := _choice(gold):
+            return letter == (_choice(answer) or _choice(answer, more=True))
+        if (wanted := quantity(gold)) is not None:
+            found = quantity(answer)
+            if found is not None:
+                return found.matches(wanted)
+            return self._asked(gold, answer)
+        if based := _BASED.match(_unwrapped(gold)):
+            found = _BASED.match(_unwrapped(answer))
+            return bool(found) and _digits(based) == _digits(found)
+        wanted, found = group(gold), group(answer)
+        if _is_word(gold) and not (wanted and not any(map(_is_word, wanted.items))):
+            return _letters(gold) == _letters(answer)
+        if _RELATION.search(gold) or _RELATION.search(answer):
+            return self.equal(_unitless(gold), _unitless(answer))
+        if wanted is None and found is None:
+            return self._asked(gold, answer)
+        if wanted is None or found is None:
+            return False
+        if wanted.kind != found.kind or len(wanted.items) != len(found.items):
+            return False
+        compare = self._unordered if wanted.kind in (SET, UNION) else self._ordered
+        return compare(wanted.items, found.items, depth + 1)
 
+    def _asked(self, gold, answer):
+        """Algebra, for an answer that may be an expression."""
+        if group(answer) is not None or _is_word(answer):
+            return False
+        return self.equal(_unitless(gold), _unitless(answer))
 
-def _same_groups(gold: Group, answer: Group, equal, verbatim, depth):
-    if gold.kind != answer.kind or len(gold.items) != len(answer.items):
-        return False
-    if gold.kind not in (SET, UNION):
+    def _ordered(self, golds, answers, depth):
         # The exact items first: one that differs saves the questions.
-        pairs = list(zip(gold.items, answer.items, strict=True))
-        known = [_known(*pair, verbatim, depth) for pair in pairs]
+        pairs = list(zip(golds, answers, strict=True))
+        known = [self._known(*pair, depth) for pair in pairs]
         return False not in known and all(
-            sure or _same(*pair, equal, verbatim, depth)
+            sure or self.same(*pair, depth)
             for pair, sure in zip(pairs, known, strict=True)
         )
-    left, missing = list(answer.items), []
-    for item in gold.items:
-        for other in left:
-            if _known(item, other, verbatim, depth):
-                left.remove(other)
-                break
-        else:
-            missing.append(item)
-    for item in missing:
-        for other in left:
-            if _same(item, other, equal, verbatim, depth):
-                left.remove(other)
-                break
-        else:
-            return False
-    return True
 
+    def _unordered(self, golds, answers, depth):
+        left = list(answers)
+        missing = [g for g in golds if not self._taken(g, left, depth, self._known)]
+        return all(self._taken(g, left, depth, self.same) for g in missing)
 
-def _known(gold, answer, verbatim, depth):
-    """What the exact rules say; None if they cannot tell."""
-    try:
-        return _same(gold, answer, undecided, verbatim, depth)
-    except Undecided:
-        return None
+    def _taken(self, gold, left, depth, is_same):
+        """Takes the first answer that is the gold one out of those left."""
+        for answer in left:
+            if is_same(gold, answer, depth):
+                left.remove(answer)
+                return True
+        return False
+
+    def _known(self, gold, answer, depth):
+        """What the exact rules say; None if they cannot tell."""
+        asks, self.equal = self.equal, undecided
+        try:
+            return self.same(gold, answer, depth)
+        except Undecided:
+            return None
+        finally:
+            self.equal = asks
 
 
 def _without_names(gold, answer):

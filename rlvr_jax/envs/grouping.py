@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 SET, UNION = "set", "union"
-MAX_ITEMS = 64
+MAX_ITEMS = 32
 _MATRIX = re.compile(r"\\begin\s*\{([pb]?)matrix\}(.*)\\end\s*\{\1matrix\}$", re.DOTALL)
 _AND = re.compile(
     r",?\s*(?:\\(?:text|mbox|mathrm)\s*\{\s*(?:and|or)\s*\}|(?<=\s)(?:and|or)(?=\s))"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rlvr_jax.envs.algebra import Algebra, Unchecked
-from rlvr_jax.envs.answers import Undecided, same, undecided
+from rlvr_jax.envs.answers import MAX_CHARACTERS, Undecided, same, undecided
 from rlvr_jax.envs.marking import final_answer, gold_answer
 from rlvr_jax.envs.verdict import Verdict, unknown
 from rlvr_jax.envs.verifier import Verifier
@@ -14,7 +14,6 @@ WRONG_FEEDBACK = (
 )
 NO_ANSWER_FEEDBACK = "No final answer was found. Put it in \\boxed{}."
 SLOW_FEEDBACK = "Your answer could not be checked in time. Simplify it."
-_MAX_ANSWER = 4096
 
 
 class MathVerifier(Verifier):
@@ -82,7 +81,7 @@ class MathVerifier(Verifier):
 
     def _graded(self, task, response, equal):
         gold = gold_answer(task.answer).strip()
-        if not gold or len(gold) > _MAX_ANSWER:
+        if not gold or len(gold) > MAX_CHARACTERS:
             return unknown("abstained", "This task has no answer to compare with.")
         if len(response) > self.max_characters:
             return Verdict(0.0, False, "Your answer is too long.", "output_limit", 0, 1)
@@ -90,7 +89,7 @@ class MathVerifier(Verifier):
         if text is None:
             return Verdict(0.0, False, NO_ANSWER_FEEDBACK, "no_answer", 0, 1)
         try:
-            right = len(text) <= _MAX_ANSWER and same(gold, text, equal)
+            right = same(gold, text, equal)
         except Unchecked as error:
             if error.status == "infrastructure":
                 return unknown("infrastructure")
@@ -102,7 +101,7 @@ class MathVerifier(Verifier):
     def understands(self, task: Task) -> bool:
         """Whether the task's answer equals itself by its meaning, not by its text."""
         gold = gold_answer(task.answer).strip()
-        if not gold or len(gold) > _MAX_ANSWER:
+        if not gold or len(gold) > MAX_CHARACTERS:
             return False
         try:
             return same(gold, gold, self.algebra.questions(), verbatim=False)

@@ -1,5 +1,8 @@
 """The exact rules: what is the same answer, and what is not, without algebra."""
 
+import contextlib
+import time
+
 import pytest
 
 from rlvr_jax.envs.answers import Undecided, same, undecided
@@ -144,3 +147,28 @@ def test_units(text, unit):
 @pytest.mark.parametrize("text", ["x", "3x", "3 m n", "5xy", r"\sqrt{2}", "2 3 cm", ""])
 def test_what_is_no_quantity(text):
     assert quantity(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 400 + "x" + ")" * 400,
+        r"\{" * 300 + "1,2" + r"\}" * 300,
+        r"\{"
+        + ",".join(
+            r"\{" + ",".join(f"x_{k}^{j}" for k in range(6)) + r"\}" for j in range(20)
+        )
+        + r"\}",
+        r"\frac" * 199,
+        "a " * 499,
+        "\\" * 999,
+        r"\text{" * 160 + "}" * 40,
+        "x=" * 499,
+    ],
+)
+def test_hostile_answers_are_cheap(text):
+    start = time.process_time()
+    for gold in ("4", r"\sqrt{8}", "(1, 2)", "Paris", text.replace("x", "y")):
+        with contextlib.suppress(Undecided):
+            same(gold, text, undecided)
+    assert time.process_time() - start < 1.0
