@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pathlib
 import signal
 import time
 
@@ -9,6 +10,7 @@ import pytest
 
 from rlvr_jax import envs
 from rlvr_jax.envs.algebra import excessive
+from rlvr_jax.envs.workers import Worker
 from rlvr_jax.tasks.records import Task
 
 FACTORIAL = "99999999!"
@@ -64,6 +66,7 @@ def test_equal(verifier, gold, answer):
         ("7 + x", "3 4 + x"),
         ("12", "1 2"),
         (r"\sqrt{2}", "1.414214"),
+        (r"x < \sqrt{2}", r"(-\infty, 1.414214)"),
         (r"\pi \cdot 10^{-30}", r"2\pi \cdot 10^{-30}"),
         ("y = 2x + 1", "y = 3x + 1"),
         ("x = 3", "y = 3"),
@@ -111,12 +114,47 @@ def test_a_killed_worker_is_replaced():
         assert verifier.describe()["math_workers_replaced"] == 1
 
 
+def test_a_late_reply_answers_no_question():
+    with envs.make_verifier("math", workers=1, seconds=2.0) as verifier:
+        assert verifier.verify([(task("2x"), box("x + x"))])[0].solved
+        (worker,) = verifier.algebra.pool.workers
+        pid = worker._process.pid
+        (child,) = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        worker._readable(5.0)  # until its parent has told
+        found = verifier.verify(
+            [(task("3x"), box("x + x")), (task("4x"), box("2x+2x"))]
+        )
+    assert [verdict.solved for verdict in found] == [False, True]
+
+
 def test_lost_workers_say_nothing_about_the_answer(monkeypatch):
     with envs.make_verifier("math", workers=1) as verifier:
         (worker,) = verifier.algebra.pool.workers
         monkeypatch.setattr(worker, "entry", "rlvr_jax.envs.verdict")
         (found,) = verifier.verify([(task("2x"), box("x + x"))])
     assert (found.reward, found.status) == (None, "infrastructure")
+
+
+def test_a_child_that_dies_twice_says_nothing_about_the_answer(monkeypatch):
+    monkeypatch.setattr(Worker, "ask", lambda *_, **__: {"outcome": "died"})
+    with envs.make_verifier("math", workers=1) as verifier:
+        (found,) = verifier.verify([(task("2x"), box("x + x"))])
+    assert (found.reward, found.status) == (None, "infrastructure")
+
+
+def test_the_questions_about_one_answer_share_its_time(monkeypatch):
+    limits = []
+
+    def ask(self, request, *, seconds):
+        limits.append(request["seconds"])
+        return {"outcome": "equal", "seconds": 0.15}
+
+    monkeypatch.setattr(Worker, "ask", ask)
+    with envs.make_verifier("math", workers=1, seconds=0.25) as verifier:
+        pairs = [(task("(x, y, z)"), box("(x+0, y+0, z+0)"))]
+        assert verifier.verify(pairs)[0].status == "timeout"
+    assert limits == pytest.approx([0.25, 0.1])
 
 
 @pytest.mark.parametrize(

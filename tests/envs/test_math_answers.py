@@ -74,6 +74,7 @@ DIFFERENT = [
     (r"\text{even}", r"\text{odd}"),
     ("stop", "post"),
     (r"\text{June 20}", "June 2"),
+    (r"\text{May -5}", "May 5"),
     ("x = 5", "x = 6"),
     ("(1, 2)", "(2, 1)"),
     ("(1, 2)", r"\{1, 2\}"),
@@ -154,11 +155,7 @@ def test_what_is_no_quantity(text):
     [
         "(" * 400 + "x" + ")" * 400,
         r"\{" * 300 + "1,2" + r"\}" * 300,
-        r"\{"
-        + ",".join(
-            r"\{" + ",".join(f"x_{k}^{j}" for k in range(6)) + r"\}" for j in range(20)
-        )
-        + r"\}",
+        r"\{" + ",".join([r"\{x,x,x,x,x,x,x,x\}"] * 31) + r"\}",
         r"\frac" * 199,
         "a " * 499,
         "\\" * 999,
