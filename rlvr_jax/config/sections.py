@@ -45,6 +45,13 @@ class TasksSection:
         max_prompt_tokens: longest prompt, tokens of the rendered chat turn.
         too_long: `error` or `skip` (counted) for longer prompts.
         verifier_workers: responses graded at once.
+        verifier: who grades: "" (by the kind of the tasks) or `function`.
+        verifier_functions: of `function`: `module:function` or `file.py:function`, in
+            TRL's or verl's signature. Also known as reward_funcs.
+        verifier_weights: one per function, 0 for a metric only; () is 1 for each. Also
+            known as reward_weights.
+        solved_threshold: of `function`: the weighted reward from which on a task is
+            solved.
     """
 
     source: str = "programs"
@@ -57,6 +64,10 @@ class TasksSection:
     max_prompt_tokens: int = 64
     too_long: str = "error"
     verifier_workers: int = 2
+    verifier: str = ""
+    verifier_functions: tuple[str, ...] = ()
+    verifier_weights: tuple[float, ...] = ()
+    solved_threshold: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)

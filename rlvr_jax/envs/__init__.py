@@ -5,6 +5,8 @@ with envs.make_verifier("programs", workers=2) as verifier:
 """
 
 from rlvr_jax.envs.code import CodeVerifier
+from rlvr_jax.envs.functions import FunctionError, FunctionVerifier
+from rlvr_jax.envs.golds import GoldReport, self_check
 from rlvr_jax.envs.math import MathVerifier
 from rlvr_jax.envs.programs import ProgramsVerifier
 from rlvr_jax.envs.reference import self_test
@@ -12,16 +14,32 @@ from rlvr_jax.envs.sandbox import Limits
 from rlvr_jax.envs.verdict import STATUSES, Verdict
 from rlvr_jax.envs.verifier import Verifier
 
-__all__ = ["STATUSES", "Limits", "Verdict", "Verifier", "make_verifier", "self_test"]
+__all__ = [
+    "STATUSES",
+    "FunctionError",
+    "GoldReport",
+    "Limits",
+    "Verdict",
+    "Verifier",
+    "make_verifier",
+    "self_check",
+    "self_test",
+]
 
-_VERIFIERS = {"code": CodeVerifier, "math": MathVerifier, "programs": ProgramsVerifier}
+_VERIFIERS = {
+    "code": CodeVerifier,
+    "function": FunctionVerifier,
+    "math": MathVerifier,
+    "programs": ProgramsVerifier,
+}
 
 
 def make_verifier(name: str, **settings: object) -> Verifier:
     """A verifier, ready to grade; close it, or use it in a `with`.
 
     Args:
-        name: "math" (exact numbers), "code" (unit tests) or "programs" (pairs).
+        name: "math" (final answers), "code" (unit tests), "programs" (pairs) or
+            "function" (your own).
         settings: arguments of that verifier's class.
 
     Raises:

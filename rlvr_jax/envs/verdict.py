@@ -20,8 +20,9 @@ class Verdict:
     """The outcome of verifying one response.
 
     Args:
-        reward: in [0, 1]; None when nothing is known about the response (statuses
-            "infrastructure" and "abstained"), which is not the same as 0.
+        reward: in [0, 1], or any finite number of a user's functions; None when nothing
+            is known about the response (statuses "infrastructure" and "abstained"),
+            which is not the same as 0.
         solved: every test passed, hidden ones included.
         feedback: what the policy may read; shows visible tests only.
         status: one of STATUSES.

@@ -103,7 +103,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
     same = training is held_out
     training, outside, duplicates = _selected(training, config)
     kinds = {task.kind for task in [*held_out, *training]}
-    if len(kinds) > 1:
+    if len(kinds) > 1 and not config.tasks.verifier:
         raise ValueError(
             f"tasks.source and tasks.eval_source must hold one kind of task; got"
             f" {sorted(kinds)}"
@@ -140,7 +140,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         tokenizer=tokenizer,
         model=model,
         sampler=sampling.Sampler(model, buckets=_buckets(model, config)),
-        verifier=envs.make_verifier(kinds.pop(), workers=config.tasks.verifier_workers),
+        verifier=_verifier(kinds.pop(), config),
         stream=stream,
         held_out=held_out[: config.eval.tasks],
         num_skipped=skipped,
@@ -172,6 +172,20 @@ def _buckets(model: models.Decoder, config: Config) -> sampling.Buckets:
                 " bytes: raise it, or lower rollout.prompts, branching or limits"
             )
     return buckets
+
+
+def _verifier(kind: str, config: Config) -> envs.Verifier:
+    """The verifier of a kind of tasks, or of the configuration's functions."""
+    section = config.tasks
+    if section.verifier != "function":
+        return envs.make_verifier(kind, workers=section.verifier_workers)
+    return envs.make_verifier(
+        "function",
+        workers=section.verifier_workers,
+        functions=section.verifier_functions,
+        weights=section.verifier_weights,
+        threshold=section.solved_threshold,
+    )
 
 
 def _check_feedback_room(tokenizer: tasks.Tokenizer, config: Config) -> None:

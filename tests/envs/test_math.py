@@ -77,8 +77,9 @@ def test_an_unmarked_number_is_no_answer(response):
     assert found.feedback == NO_ANSWER_FEEDBACK
 
 
-def test_a_gold_answer_that_is_no_number_is_abstained():
-    found = verdict(r"\boxed{4}", "x + 1")
+@pytest.mark.parametrize("answer", ["", "  ", "####", "x" * 5000])
+def test_a_task_without_a_gold_answer_is_abstained(answer):
+    found = verdict(r"\boxed{4}", answer)
     assert (found.reward, found.status) == (None, "abstained")
 
 
