@@ -25,6 +25,9 @@ from tests.training.tiny import (
     policy,
 )
 
+# Float32 sums in another order: up to 2e-6 of the largest entry was seen.
+REORDERED = 5e-6
+
 
 def gradients(step, params, batch, rows):
     parts = packing.micro_batches(batch, rows)
@@ -138,7 +141,7 @@ def test_nodes_without_a_signal_leave_the_gradient_as_it_is():
         batch = dataclasses.replace(batch, old_log_probs=live, ref_log_probs=live)
         results.append(gradients(step, params, batch, 1))
     assert results[1][1]["tokens"] < results[0][1]["tokens"]
-    assert_close(results[1][0], results[0][0], 1e-6)
+    assert_close(results[1][0], results[0][0], REORDERED)
     assert any(leaf.any() for leaf in jax.tree.leaves(results[1][0]))
 
 
@@ -187,8 +190,8 @@ def test_micro_batches_give_the_same_gradient():
         whole, sums = gradients(step, params, batch, 8)
         for rows in (4, 1):
             parts, more = gradients(step, params, batch, rows)
-            assert_close(parts, whole, 1e-6)
-            assert_close(more, sums, 1e-6)
+            assert_close(parts, whole, REORDERED)
+            assert_close(more, sums, REORDERED)
         seen.append(np.concatenate([x.ravel() for x in jax.tree.leaves(whole)]))
     token, response, constant, group = seen
     np.testing.assert_allclose(response, group, rtol=1e-5, atol=1e-7)
