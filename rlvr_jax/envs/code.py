@@ -38,8 +38,9 @@ class CodeVerifier(SandboxVerifier):
     is a message, its values leave as plain data, changes to list, dict and set
     arguments come back. A solution therefore cannot see the tests, end the test run or
     answer with an object that claims to be equal. Where tests need more than calls
-    with plain data (instances of a solution's classes, functions as arguments), or do
-    not run by themselves, the verdict is abstained.
+    with plain data (instances of a solution's classes, functions as arguments), do not
+    run by themselves, are pairs of stdin and stdout, name a method as entry point or
+    need a test framework (`metadata["test_framework"]`), the verdict is abstained.
 
     The code of a response is the last block that defines the entry point, else the
     longest that parses, else the last; without a fence it is the whole text. Reward is
@@ -69,6 +70,8 @@ class CodeVerifier(SandboxVerifier):
     def grade(self, task: Task, response: str) -> Verdict:
         if not sources(task):
             return unknown("abstained", "This task has no tests.")
+        if unsupported := _unsupported(task):
+            return unknown("abstained", f"{unsupported} cannot be graded yet.")
         if not task.entry_point and any("def check(" in s for s in sources(task)):
             return unknown("abstained", "This task does not name its entry point.")
         if len(response) > self.max_characters:
@@ -104,6 +107,19 @@ def sources(task: Task) -> list[str]:
     """The test sources of a task, the visible ones first, none twice."""
     visible = list(task.visible_tests)
     return visible + [test for test in task.tests if test not in visible]
+
+
+def _unsupported(task: Task) -> str:
+    """Which kind of tests this verifier would misread, "" if none.
+
+    A module of test functions or classes runs to its end whatever they would say.
+    """
+    if not all(isinstance(test, str) for test in sources(task)):
+        return "Programs that read standard input"
+    if "." in task.entry_point:
+        return "Methods of a class"
+    framework = task.metadata.get("test_framework")
+    return f"Tests for {framework}" if framework else ""
 
 
 class Run:

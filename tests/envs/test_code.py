@@ -220,3 +220,36 @@ def test_preamble_is_there_for_both_sides(verifier):
 def test_a_response_over_the_cap_is_not_run():
     with envs.make_verifier("code", workers=1, max_characters=10) as verifier:
         assert grade(verifier, ADD, GOOD).status == "output_limit"
+
+
+METHOD = "class Solution:\n    def double(self, x): return 2 * x"
+MODULE = "from solution import double\ndef test(): assert double(1) == 3"
+CASE = (
+    "import unittest\n"
+    "class Test(unittest.TestCase):\n"
+    "    def test(self): self.assertEqual(double(1), 3)"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "response", "reason"),
+    [
+        ({"tests": (("1\n", "2\n"),)}, "print(2)", "standard input"),
+        (
+            {"tests": ("assert double(1) == 2",), "entry_point": "Solution.double"},
+            METHOD,
+            "Methods",
+        ),
+        ({"tests": (MODULE,), "metadata": {"test_framework": "pytest"}}, "", "pytest"),
+        ({"tests": (CASE,), "metadata": {"test_framework": "unittest"}}, "", "unit"),
+    ],
+)
+def test_what_it_would_misread_is_abstained(verifier, changes, response, reason):
+    # The last two would pass for any solution: what they define is never called.
+    task = Task(
+        **{"id": reason, "kind": "code", "prompt": "p", "entry_point": "double"}
+        | changes
+    )
+    verdict = grade(verifier, task, response or "def double(x): return 2 * x")
+    assert (verdict.reward, verdict.status) == (None, "abstained")
+    assert reason in verdict.feedback
