@@ -1,6 +1,6 @@
 """How fast an update is, next to the same update written plainly.
 
-    python tests/benchmarks/update.py [--rounds 15]
+    python -m tests.benchmarks.update [--rounds 15]
 
 One micro-batch of the shipped model (4 rows of 384 tokens), forward and backward, on
 this machine's devices, all variants in turns in one process; medians. `plain` leaves
