@@ -60,7 +60,8 @@ def feedback_controls(
     if not failed:
         raise ValueError("controls need first attempts that fail; none of them did")
     true = [verdicts[node].feedback for node in failed]
-    # Half a turn around the list of tasks: always another task's message.
+    # Half a turn around the list: another task's message, unless one task has half of
+    # all failures.
     strangers = np.roll(np.arange(len(failed)), len(failed) // 2)
     other = [true[i] for i in strangers]
     again = jax.random.fold_in(key, 2)

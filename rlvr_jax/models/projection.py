@@ -10,7 +10,7 @@ def project(x: jax.Array, weight: jax.Array) -> jax.Array:
 
     The gradient of the weight needs either x or the gradient of the result transposed.
     Left to itself XLA takes the latter, and on CPU computes whatever led to it in
-    strided order: for the gated MLP that took a third of the whole backward pass.
+    strided order. `tests/benchmarks/update.py` shows what that costs a small model.
 
     Args:
         x: [..., D].
