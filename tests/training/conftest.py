@@ -14,22 +14,6 @@ from rlvr_jax.training import workbench
 VOCABULARY = 100  # of the character tokenizer
 
 
-@pytest.fixture(scope="session", autouse=True)
-def compiled_once(tmp_path_factory):
-    """Runs of one shape share their compiled programs, through files."""
-    settings = {
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
-        "jax_persistent_cache_min_compile_time_secs": 0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: getattr(jax.config, name) for name in settings}
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-
-
 @pytest.fixture(scope="session")
 def model_directory(tmp_path_factory):
     """A Hugging Face directory with a random model of width 16 and one layer."""
