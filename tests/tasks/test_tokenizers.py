@@ -11,7 +11,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
 from rlvr_jax import tasks
-from rlvr_jax.tasks.tokenizers import PLAIN_TEMPLATE
+from rlvr_jax.tasks.templates import PLAIN_TEMPLATE
 
 SPECIALS = ("<|text|>", "<|start|>", "<|stop|>", "<think>")
 BEGIN, START, STOP, THINK = range(4)
