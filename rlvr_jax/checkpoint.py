@@ -54,29 +54,48 @@ class Checkpoints:
         Raises:
             ValueError: there is no such checkpoint, or it is of another model.
         """
+        state = ocp.args.StandardRestore(_abstract(like))
+        restored = self._restore(step, state=state, note=ocp.args.JsonRestore())
+        return restored["state"], restored["note"]
+
+    def restore_params(self, step: int, like: Any) -> Any:
+        """The parameters alone of a step; nothing else of the state is read.
+
+        Args:
+            step: one of `steps()`.
+            like: pytree with the shapes, types and shardings of the parameters.
+
+        Raises:
+            ValueError: there is no such checkpoint, or it is of another model.
+        """
+        wanted = {"params": _abstract(like)}
+        state = ocp.args.PyTreeRestore(
+            wanted,
+            restore_args=ocp.checkpoint_utils.construct_restore_args(wanted),
+            partial_restore=True,
+        )
+        return self._restore(step, state=state)["state"]["params"]
+
+    def _restore(self, step: int, **items: Any) -> Any:
         if step not in self.steps():
             raise ValueError(
                 f"{self._directory} has no complete checkpoint of step {step}; it has"
                 f" {self.steps() or 'none'}"
             )
-        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
         try:
-            restored = self._manager.restore(
-                step,
-                args=ocp.args.Composite(
-                    state=ocp.args.StandardRestore(abstract),
-                    note=ocp.args.JsonRestore(),
-                ),
-            )
+            return self._manager.restore(step, args=ocp.args.Composite(**items))
         except (ValueError, KeyError) as error:
             raise ValueError(
                 f"{self._directory}: the checkpoint of step {step} is of another model"
                 f" or optimizer than this configuration: {str(error)[:200]}"
             ) from error
-        return restored["state"], restored["note"]
 
     def __enter__(self) -> "Checkpoints":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._manager.close()
+
+
+def _abstract(like: Any) -> Any:
+    return jax.tree.map(ocp.utils.to_shape_dtype_struct, like)

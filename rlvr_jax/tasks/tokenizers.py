@@ -5,12 +5,12 @@ Ids are the only record of a conversation: a history grows by appending
 """
 
 import contextlib
-import json
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
 from rlvr_jax.tasks.templates import HIDE, ChatTemplate, checked_messages
+from rlvr_jax.tasks.tokenizer_files import GENERATION, eos_ids, write_tokenizer
 
 
 class Tokenizer:
@@ -131,6 +131,25 @@ class Tokenizer:
         ids = self._encode_render(self._template.appendix(messages))
         return ids[self._num_closing :] if closed else ids
 
+    def save(self, directory: str | pathlib.Path) -> None:
+        """Writes a tokenizer that other tools load and that acts as this one does.
+
+        tokenizer_config.json has the chat template (the plain one, if the model has
+        none), and generation_config.json the stop ids. The source must still be there.
+
+        Args:
+            directory: made if missing; files of the same names are replaced.
+        """
+        directory = pathlib.Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        write_tokenizer(
+            pathlib.Path(self._source),
+            directory,
+            template=self._template.text,
+            stop_ids=self.stop_ids,
+            pad_id=self.pad_id,
+        )
+
     def _closing_ids(self, stop_ids: Sequence[int]) -> list[int]:
         """What the template writes to end a response: at most spaces, then a token.
 
@@ -188,8 +207,8 @@ def load_tokenizer(
             " Hugging Face model with a fast tokenizer"
         )
     stop_ids = [
-        *_eos_ids(directory / "generation_config.json"),
-        *_eos_ids(directory / "config.json"),
+        *eos_ids(directory / GENERATION),
+        *eos_ids(directory / "config.json"),
     ]
     with _no_advice():
         # Imported here because it takes seconds and most users of tasks need it not.
@@ -208,22 +227,6 @@ def load_tokenizer(
     return Tokenizer(
         tokenizer, stop_ids=stop_ids, source=str(directory), thinking=thinking
     )
-
-
-def _eos_ids(path: pathlib.Path) -> list[int]:
-    """Returns the eos ids that a configuration file names, none if it is missing."""
-    if not path.is_file():
-        return []
-    try:
-        eos = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
-    except (ValueError, AttributeError) as error:
-        raise ValueError(f"{path}: wanted a JSON object: {error}") from error
-    ids = [] if eos is None else eos if isinstance(eos, list) else [eos]
-    if not all(isinstance(i, int) for i in ids):
-        raise ValueError(
-            f"{path}: eos_token_id: wanted an id or a list of ids, got {eos!r}"
-        )
-    return ids
 
 
 @contextlib.contextmanager
