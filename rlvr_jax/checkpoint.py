@@ -54,8 +54,20 @@ class Checkpoints:
         Raises:
             ValueError: there is no such checkpoint, or it is of another model.
         """
-        state = ocp.args.StandardRestore(_abstract(like))
-        restored = self._restore(step, state=state, note=ocp.args.JsonRestore())
+        self._check_step(step)
+        try:
+            restored = self._manager.restore(
+                step,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardRestore(_abstract(like)),
+                    note=ocp.args.JsonRestore(),
+                ),
+            )
+        except (ValueError, KeyError) as error:
+            raise ValueError(
+                f"{self._directory}: the checkpoint of step {step} is of another model"
+                f" or optimizer than this configuration: {str(error)[:200]}"
+            ) from error
         return restored["state"], restored["note"]
 
     def restore_params(self, step: int, like: Any) -> Any:
@@ -68,27 +80,30 @@ class Checkpoints:
         Raises:
             ValueError: there is no such checkpoint, or it is of another model.
         """
+        self._check_step(step)
+        # A partial restore would pass over arrays that only one side has.
+        handler = ocp.PyTreeCheckpointHandler()
+        stored = handler.metadata(self._directory / str(step) / "state").tree["params"]
+        if _shapes(stored) != _shapes(like):
+            raise ValueError(
+                f"{self._directory}: the checkpoint of step {step} is of another model"
+                f" than this configuration: {_first_difference(stored, like)}"
+            )
         wanted = {"params": _abstract(like)}
         state = ocp.args.PyTreeRestore(
             wanted,
             restore_args=ocp.checkpoint_utils.construct_restore_args(wanted),
             partial_restore=True,
         )
-        return self._restore(step, state=state)["state"]["params"]
+        restored = self._manager.restore(step, args=ocp.args.Composite(state=state))
+        return restored["state"]["params"]
 
-    def _restore(self, step: int, **items: Any) -> Any:
+    def _check_step(self, step: int) -> None:
         if step not in self.steps():
             raise ValueError(
                 f"{self._directory} has no complete checkpoint of step {step}; it has"
                 f" {self.steps() or 'none'}"
             )
-        try:
-            return self._manager.restore(step, args=ocp.args.Composite(**items))
-        except (ValueError, KeyError) as error:
-            raise ValueError(
-                f"{self._directory}: the checkpoint of step {step} is of another model"
-                f" or optimizer than this configuration: {str(error)[:200]}"
-            ) from error
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -99,3 +114,15 @@ class Checkpoints:
 
 def _abstract(like: Any) -> Any:
     return jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+
+
+def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes by the arrays' paths."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): tuple(x.shape) for path, x in leaves}
+
+
+def _first_difference(stored: Any, like: Any) -> str:
+    old, new = _shapes(stored), _shapes(like)
+    name = min(name for name in old | new if old.get(name) != new.get(name))
+    return f"{name} is {old.get(name, 'not there')}, wanted {new.get(name, 'nothing')}"
