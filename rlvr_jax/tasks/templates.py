@@ -6,7 +6,6 @@ read or sampled: every new turn is the end of one render (`ChatTemplate.appendix
 `docs/chat_templates.md` lists where the two differ.
 """
 
-import datetime
 import re
 from collections.abc import Sequence
 
@@ -24,8 +23,19 @@ PLAIN_TEMPLATE = (
 HIDE = "\uffff"
 
 # Templates that write the day get this one, so that a prompt has the same ids on every
-# day; it is the one that Llama 3's own template falls back to.
-DAY = datetime.date(2024, 7, 26)
+# day: 26 July 2024, which Llama 3's own template falls back to.
+DAY = {
+    "%d": "26",
+    "%e": "26",
+    "%b": "Jul",
+    "%B": "July",
+    "%m": "07",
+    "%Y": "2024",
+    "%y": "24",
+    "%A": "Friday",
+    "%a": "Fri",
+    "%F": "2024-07-26",
+}
 
 # Stands for a response while a template is rendered; templates leave it alone.
 _SENTINEL = "RESPONSE-STANDS-HERE"
@@ -36,7 +46,7 @@ class ChatTemplate:
 
     Attributes:
         text: the Jinja template; rendered without further variables it acts as this
-            object does, except for the day.
+            object does.
         special_pattern: matches the tokenizer's special tokens, and is one group.
     """
 
@@ -55,7 +65,7 @@ class ChatTemplate:
                 switch for `thinking`.
         """
         self._tokenizer, self._source = tokenizer, source
-        self.text = _template_text(tokenizer, source)
+        self.text = _fixed_day(_template_text(tokenizer, source))
         if thinking is not None:
             if "enable_thinking" not in self.text:
                 raise ValueError(
@@ -112,7 +122,6 @@ class ChatTemplate:
                 chat_template=self.text,
                 tokenize=False,
                 add_generation_prompt=opens_next,
-                strftime_now=DAY.strftime,
             )
         except ImportError:
             raise
@@ -173,6 +182,17 @@ def _template_text(tokenizer, source: str) -> str:
         return template
     adds_bos = tokenizer.bos_token_id in tokenizer.encode("")
     return "{{ bos_token }}" + PLAIN_TEMPLATE if adds_bos else PLAIN_TEMPLATE
+
+
+def _fixed_day(template: str) -> str:
+    if "strftime_now" not in template:
+        return template
+    filters = "".join(f"|replace('{code}', '{day}')" for code, day in DAY.items())
+    # transformers lets a caller pass no function; a macro of the name does as well.
+    macro = (
+        f"{{% macro strftime_now(format) %}}{{{{ format{filters} }}}}{{% endmacro %}}"
+    )
+    return macro + template
 
 
 def _hide(match: re.Match) -> str:
