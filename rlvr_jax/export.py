@@ -48,7 +48,7 @@ def export(
             f"model.path {start} of the run is not there, and the tokenizer comes from"
             " it: say this in the folder where the run was started"
         )
-    tokenizer = tasks.load_tokenizer(start)
+    tokenizer = tasks.load_tokenizer(start, thinking=settings.model.thinking_switch)
     model = models.Decoder(models.ModelConfig.from_directory(start))
     params, step = restored_params(workdir, checkpoint, _host_shapes(model.config))
     partial = output.parent / f".{output.name}.{os.getpid()}.partial"

@@ -1,5 +1,6 @@
 """A run's policy as a Hugging Face directory: the same weights, ids and stops."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -164,3 +165,26 @@ def test_bad_flags_are_one_line(tmp_path):
     done = run_command(f"--workdir={tmp_path}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "--output" in done.stderr
+
+
+def test_the_thinking_switch_is_the_run_s(run_config, workdir, tmp_path):
+    start = tmp_path / "start"
+    models.save(start, *models.load(run_config.model.path))
+    tasks.load_tokenizer(run_config.model.path).save(start)
+    file = start / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+    settings["chat_template"] += (
+        "{% if enable_thinking is defined and not enable_thinking %}.{% endif %}"
+    )
+    file.write_text(json.dumps(settings))
+    section = dataclasses.replace(run_config.model, path=str(start), thinking="off")
+    config = dataclasses.replace(run_config, model=section)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text(to_json(config))
+    (tmp_path / "run" / "checkpoints").symlink_to(workdir / "checkpoints")
+    export(tmp_path / "run", tmp_path / "hf", checkpoint="latest", dtype="float32")
+    bench, _ = open_workbench(config)
+    with bench:
+        for tokenizer in (bench.tokenizer, tasks.load_tokenizer(tmp_path / "hf")):
+            asked = tokenizer.decode(tokenizer.prompt_ids("0+1="), skip_special=False)
+            assert asked == "<|user|>0+1=<|end|><|assistant|>."

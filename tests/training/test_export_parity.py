@@ -16,6 +16,7 @@ import pytest
 from rlvr_jax import models, tasks
 from rlvr_jax.export import export
 from rlvr_jax.training import loop
+from tests.models.tiny import tiny_config
 
 pytestmark = pytest.mark.parity
 # Prints the logits of the exported model and what its tokenizer makes of a prompt.
@@ -41,19 +42,7 @@ print(json.dumps([ids, logits.tolist(), stops, out[0].tolist()]))
 def test_transformers_loads_an_export(make_config, letters, tmp_path, family, dtype):
     start, output, workdir = (tmp_path / name for name in ("start", "hf", "run"))
     tasks.build_character_tokenizer(start)
-    config = models.ModelConfig(
-        family=family,
-        vocab_size=100,
-        width=16,
-        num_layers=2,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=8,
-        mlp_width=24,
-        tied=family != "qwen2",
-        initializer_range=0.2,
-        **models.ModelConfig.family_settings(family),
-    )
+    config = tiny_config(family, vocab_size=100, tied=family != "qwen2")
     models.save(start, *models.init(config, jax.random.key(0)))
     loop.train(make_config(steps=1, model__path=str(start)), workdir, resume=None)
     export(workdir, output, checkpoint="latest", dtype=dtype)
