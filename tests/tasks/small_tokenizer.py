@@ -37,7 +37,11 @@ def write_model(directory, *, template=None, adds_bos=False, config=None, **file
         backend.post_processor = processors.TemplateProcessing(
             single="<|text|> $A", special_tokens=[("<|text|>", BEGIN)]
         )
-    backend.save(str(directory / "tokenizer.json"))
+    content = json.loads(backend.to_str())
+    # A merge that the digits rule never allows: whoever loses the rule uses it.
+    content["model"]["vocab"]["12"] = len(content["model"]["vocab"])
+    content["model"]["merges"].append(["1", "2"])
+    (directory / "tokenizer.json").write_text(json.dumps(content))
     # A class that transformers would rebuild without the digits rule.
     settings = {"tokenizer_class": "GPT2Tokenizer", **(config or {})}
     if template is not None:

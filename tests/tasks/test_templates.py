@@ -214,6 +214,18 @@ def test_the_day_is_always_the_same(tmp_path):
     assert text.startswith("26 Jul 2024, July 07|2024-07-26")
 
 
+def test_a_template_in_a_file_of_its_own(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    write_model(source, config=EOS)
+    (source / "chat_template.jinja").write_text(CHATML)
+    tokenizer = tasks.load_tokenizer(source)
+    ids = grown(tokenizer, RESPONSES, closed=True)
+    assert ids == rendered(source, RESPONSES, CHATML)
+    tokenizer.save(tmp_path / "target")
+    assert ids == rendered(tmp_path / "target", RESPONSES)
+
+
 def test_thinking_needs_a_switch(tmp_path):
     write_model(tmp_path, template=CHATML, config=EOS)
     with pytest.raises(ValueError, match=r"thinking must be None, .* got False"):
@@ -236,7 +248,7 @@ def test_named_templates_need_a_default(tmp_path):
 def test_what_is_saved_acts_the_same_in_transformers(tmp_path, family, adds_bos):
     template = FAMILIES[family]
     thinking = False if family == "thoughts" else None
-    generation = {"eos_token_id": [300, STOP], "temperature": 0.6}
+    generation = {"eos_token_id": 300, "temperature": 0.6}
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
     write_model(
