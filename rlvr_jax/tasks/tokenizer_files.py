@@ -43,9 +43,9 @@ def write_tokenizer(
 ) -> None:
     """Copies a tokenizer, and writes down how it was used.
 
-    tokenizer.json is copied byte for byte, and the class named for transformers takes it
-    as it is: others split some texts differently. (For model type qwen2, transformers 5
-    has its own class whatever is named; it agrees with Qwen's tokenizers.)
+    tokenizer.json is copied byte for byte, and the class that is named for transformers
+    takes it as it is: others split some texts differently. (For model type qwen2,
+    transformers 5 has its own class whatever is named; it agrees with Qwen's files.)
 
     Args:
         source: directory of the tokenizer.
