@@ -97,7 +97,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         OSError: a file cannot be read.
     """
     directory = model_directory(config)
-    tokenizer = tasks.load_tokenizer(directory)
+    tokenizer = tasks.load_tokenizer(directory, thinking=config.model.thinking_switch)
     _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
     same = training is held_out
