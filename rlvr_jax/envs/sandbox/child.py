@@ -60,8 +60,21 @@ class Channel:
         return self.waiting.pop(0)
 
 
+def write_files(files: dict) -> None:
+    """Writes the files of a task, {relative path: text}, into the scratch folder."""
+    for name, text in files.items():
+        folder = os.path.dirname(name)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(text)
+    if files:
+        sys.path.insert(0, os.getcwd())
+
+
 def run_solution(job: dict, channel: Channel) -> None:
     """Loads one solution, answers the calls of the job, then calls as they come."""
+    write_files(job["files"])
     chosen = extraction.choose(job["candidates"], job["entry_point"])
     module = types.ModuleType("solution")
     sys.modules["solution"] = module
@@ -76,8 +89,11 @@ def run_solution(job: dict, channel: Channel) -> None:
     channel.send(("loaded", chosen))
     for arguments in job["calls"]:
         channel.send(call(namespace, job["entry_point"], arguments, {}))
+    method = job["entry_point"].rpartition(".")[2]
     while job["serve"]:
         name, arguments, keywords = channel.receive()
+        if name == method:
+            name = job["entry_point"]
         channel.send(call(namespace, name, arguments, keywords))
 
 
@@ -107,13 +123,22 @@ def _function(code, job):
 def call(namespace: dict, name: str, arguments: tuple, keywords: dict) -> tuple:
     """One call of a solution's function, as a reply that can be framed.
 
+    Args:
+        namespace: of the solution.
+        name: a function, or "Class.method", which is called on a fresh instance.
+        arguments, keywords: plain data.
+
     Returns:
         ("value", value, arguments after the call or None if they did not change),
         ("opaque", type name), or ("error", class, message, lines).
     """
     before = codec.encode(arguments)
     try:
-        value = namespace[name](*arguments, **keywords)
+        owner, _, method = name.rpartition(".")
+        if owner:
+            value = getattr(namespace[owner](), method)(*arguments, **keywords)
+        else:
+            value = namespace[name](*arguments, **keywords)
         try:
             after = codec.encode(arguments)
             changed = None if after == before else arguments
@@ -123,8 +148,9 @@ def call(namespace: dict, name: str, arguments: tuple, keywords: dict) -> tuple:
         except _CodecError:
             return ("opaque", type(value).__name__)
     except BaseException as error:
-        if isinstance(error, KeyError) and name not in namespace:
-            return ("error", "NameError", f"name '{name}' is not defined", [])
+        wanted = name.partition(".")[0]
+        if isinstance(error, KeyError) and wanted not in namespace:
+            return ("error", "NameError", f"name '{wanted}' is not defined", [])
         return ("error", *describe(error))
 
 

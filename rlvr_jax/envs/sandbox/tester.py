@@ -9,7 +9,7 @@ import sys
 import types
 
 from rlvr_jax.envs.sandbox import assertions, codec
-from rlvr_jax.envs.sandbox.child import Channel, describe
+from rlvr_jax.envs.sandbox.child import Channel, describe, write_files
 
 
 class SolutionGone(BaseException):
@@ -117,6 +117,7 @@ def short(value: object, limit: int = 2000) -> str:
 
 def run_tests(job: dict, channel: Channel) -> None:
     """Runs the tests of one job against the solution at the other end."""
+    write_files(job["files"])
     remote = Remote(channel, job["entry_point"])
     namespace = _tests_namespace(job, remote)
     record = Record()
@@ -146,7 +147,7 @@ def run_tests(job: dict, channel: Channel) -> None:
             detail = record.failures.get(site)
             passed = detail is None and record.runs.get(site, 0) > 0
             channel.send(("test", site, passed, detail or ended or {}))
-    channel.send(("broken",) if remote.unsupported else ("done",))
+    channel.send(("unsupported",) if remote.unsupported else ("done",))
 
 
 def _tests_namespace(job, remote):

@@ -15,12 +15,18 @@ import signal
 import struct
 import sys
 
-from rlvr_jax.envs.sandbox import child, codec, tester
+from rlvr_jax.envs.sandbox import child, codec, program, tester
 from rlvr_jax.envs.sandbox.watch import Watch, send
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
+
+_MODES = {
+    "program": program.run_program,
+    "solution": child.run_solution,
+    "tests": tester.run_tests,
+}
 
 
 class _FilterProgram(ctypes.Structure):
@@ -151,8 +157,7 @@ class Zygote:
         gc.enable()
         # After the fork, which seeds the shared generator from the system.
         random.seed(0)
-        run = {"solution": child.run_solution, "tests": tester.run_tests}[job["mode"]]
-        run(job, child.Channel(child_in, child_out))
+        _MODES[job["mode"]](job, child.Channel(child_in, child_out))
         os._exit(0)
 
 

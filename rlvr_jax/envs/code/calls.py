@@ -1,6 +1,12 @@
-"""Verifier of code: unit tests in one container, the solution in another."""
+"""Functions and methods: the tests in one container, the solution in another."""
 
-from rlvr_jax.envs.extraction import code_blocks
+from rlvr_jax.envs.code.sources import (
+    HIDDEN_FEEDBACK,
+    NO_CODE_FEEDBACK,
+    PASSED_FEEDBACK,
+    STOPPED,
+    all_tests,
+)
 from rlvr_jax.envs.feedback import TEST_CHARACTERS, load_error, outcome
 from rlvr_jax.envs.sandbox import (
     Cell,
@@ -12,114 +18,44 @@ from rlvr_jax.envs.sandbox import (
     wait_for,
 )
 from rlvr_jax.envs.verdict import Verdict, cut, unknown
-from rlvr_jax.envs.verifier import SandboxVerifier
 from rlvr_jax.tasks.records import Task
 
-HIDDEN_FEEDBACK = "The visible tests pass, but a hidden test fails."
-NO_CODE_FEEDBACK = "No code was found in your answer."
-PASSED_FEEDBACK = "All tests pass."
-_STOPPED = {
-    "cpu": ("timeout", "Your code did not finish in time."),
-    "wall": ("timeout", "Your code did not finish in time."),
-    "output": ("output_limit", "Your code wrote too much output."),
-}
 
-
-class CodeVerifier(SandboxVerifier):
-    """Grades Python code with assert statements or a `check(candidate)` function.
-
-    A task's tests are Python sources: each assert in them is one test, and a source
-    without any is one test that passes if it runs to its end. `visible_tests` are those
-    of the sources that feedback may show. A source that defines `check` has it called
-    with the entry point. `setup` runs before the tests; `metadata["preamble"]` (imports
-    and helpers of the prompt) runs before the solution and before the setup.
-
-    The tests and the solution run in two containers: a call of the solution in a test
-    is a message, its values leave as plain data, changes to list, dict and set
-    arguments come back. A solution therefore cannot see the tests, end the test run or
-    answer with an object that claims to be equal. Where tests need more than calls
-    with plain data (instances of a solution's classes, functions as arguments), do not
-    run by themselves, are pairs of stdin and stdout, name a method as entry point or
-    need a test framework (`metadata["test_framework"]`), the verdict is abstained.
-
-    The code of a response is the last block that defines the entry point, else the
-    longest that parses, else the last; without a fence it is the whole text. Reward is
-    the fraction of tests passed.
+def grade_calls(
+    task: Task, response: str, blocks: list, cell: Cell, limits: Limits
+) -> Verdict | None:
+    """Runs the asserts of a task against the solution in the other container.
 
     Args:
-        workers, cache_size, allow_unsafe: see SandboxVerifier.
+        task: its tests are source texts.
+        response: the policy's text.
+        blocks: its code blocks, as (source, lines before it).
+        cell: the two containers.
         limits: of the solution, all tests together.
-        max_characters: a longer response is not run: status output_limit, reward 0.
+
+    Returns:
+        The verdict; None if the tests need more than calls with plain data.
     """
-
-    def __init__(
-        self,
-        *,
-        workers: int = 2,
-        cache_size: int = 65536,
-        allow_unsafe: bool = False,
-        limits: Limits | None = None,
-        max_characters: int = 65536,
-    ) -> None:
-        self.limits = limits or Limits()
-        self.max_characters = max_characters
-        super().__init__(
-            workers=workers, cache_size=cache_size, allow_unsafe=allow_unsafe
-        )
-
-    def grade(self, task: Task, response: str) -> Verdict:
-        if not sources(task):
-            return unknown("abstained", "This task has no tests.")
-        if unsupported := _unsupported(task):
-            return unknown("abstained", f"{unsupported} cannot be graded yet.")
-        if not task.entry_point and any("def check(" in s for s in sources(task)):
-            return unknown("abstained", "This task does not name its entry point.")
-        if len(response) > self.max_characters:
-            text = "Your answer is too long."
-            return Verdict(0.0, False, text, "output_limit", 0, len(sources(task)))
-        if not code_blocks(response):
-            total = len(sources(task))
-            return Verdict(0.0, False, NO_CODE_FEEDBACK, "no_answer", 0, total)
-        return super().grade(task, response)
-
-    def run(self, task: Task, response: str, cell: Cell) -> Verdict:
-        blocks = code_blocks(response)
-        preamble = task.metadata.get("preamble", "")
-        solution = solution_job(
-            [source for source, _ in blocks],
-            entry_point=task.entry_point,
-            limits=self.limits,
-            preamble=preamble,
-        )
-        tests = tests_job(
-            sources(task),
-            entry_point=task.entry_point,
-            limits=self.limits,
-            preamble=preamble,
-            setup=task.setup,
-        )
-        run = Run(cell, solution, tests)
-        run.drive()
-        return _judge(task, response, blocks, run)
-
-
-def sources(task: Task) -> list[str]:
-    """The test sources of a task, the visible ones first, none twice."""
-    visible = list(task.visible_tests)
-    return visible + [test for test in task.tests if test not in visible]
-
-
-def _unsupported(task: Task) -> str:
-    """Which kind of tests this verifier would misread, "" if none.
-
-    A module of test functions or classes runs to its end whatever they would say.
-    """
-    if not all(isinstance(test, str) for test in sources(task)):
-        return "Programs that read standard input"
-    if "." in task.entry_point:
-        return "Methods of a class"
-    framework = task.metadata.get("test_framework")
-    return f"Tests for {framework}" if framework else ""
+    preamble = task.metadata.get("preamble", "")
+    files = task.metadata.get("files", {})
+    solution = solution_job(
+        [source for source, _ in blocks],
+        entry_point=task.entry_point,
+        limits=limits,
+        preamble=preamble,
+        files=files,
+    )
+    tests = tests_job(
+        all_tests(task),
+        entry_point=task.entry_point.rpartition(".")[2],
+        limits=limits,
+        preamble=preamble,
+        setup=task.setup,
+        files=files,
+    )
+    run = Run(cell, solution, tests)
+    run.drive()
+    return None if run.unsupported else judge(task, response, blocks, run)
 
 
 class Run:
@@ -142,6 +78,7 @@ class Run:
         self.waiting = False  # the solution has it
         self.texts: list[list[str]] = []  # of each test of each source
         self.broken = False  # the tests themselves cannot run here
+        self.unsupported = False  # they need the solution beside them
         self.outcomes: dict[int, tuple] = {}
 
     def drive(self) -> None:
@@ -204,14 +141,17 @@ class Run:
             self.texts.append(frame[1])
         elif frame[0] == "broken":
             self.broken = True
+        elif frame[0] == "unsupported":
+            self.unsupported = True
         elif frame[0] == "call":
             self.asked = frame[1:]
         elif frame[0] == "test":
             self.outcomes[frame[1]] = (bool(frame[2]), frame[3])
 
 
-def _judge(task, response, blocks, run):
-    if run.broken or len(run.texts) < len(sources(task)):
+def judge(task: Task, response: str, blocks: list, run: "Run") -> Verdict:
+    """The verdict of a run that has ended."""
+    if run.broken or len(run.texts) < len(all_tests(task)):
         # That is no news about the response.
         return unknown("abstained", "The tests of this task cannot be run.")
     texts = [text for source in run.texts for text in source]
@@ -242,6 +182,6 @@ def _judge(task, response, blocks, run):
 def _stop(run):
     """(status, sentence) for a solution that ended before its tests did."""
     for job in (run.solution, run.tests):
-        if job.end and job.end["killed"] in _STOPPED:
-            return _STOPPED[job.end["killed"]]
+        if job.end and job.end["killed"] in STOPPED:
+            return STOPPED[job.end["killed"]]
     return "error", "Your code ended early."
