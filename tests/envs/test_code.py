@@ -249,7 +249,7 @@ METHOD = Task(
             "failed",
             1,
         ),
-        ("class Solution:\n  def push(self, y): return [1]", "failed", 1),
+        ("class Solution:\n  def push(self, y): return [1]", "error", 1),
         ("class Solution:\n  def pop(self, x): return [x]", "error", 0),
         ("def push(x): return [x]", "error", 0),
         (
