@@ -1,13 +1,8 @@
 """Functions and methods: the tests in one container, the solution in another."""
 
-from rlvr_jax.envs.code.sources import (
-    HIDDEN_FEEDBACK,
-    NO_CODE_FEEDBACK,
-    PASSED_FEEDBACK,
-    STOPPED,
-    all_tests,
-)
-from rlvr_jax.envs.feedback import TEST_CHARACTERS, load_error, outcome
+from rlvr_jax.envs.code import inventory
+from rlvr_jax.envs.code.reports import Report, verdict_of
+from rlvr_jax.envs.code.sources import STOPPED, all_tests, framework
 from rlvr_jax.envs.sandbox import (
     Cell,
     ContainerLost,
@@ -17,26 +12,27 @@ from rlvr_jax.envs.sandbox import (
     tests_job,
     wait_for,
 )
-from rlvr_jax.envs.verdict import Verdict, cut, unknown
+from rlvr_jax.envs.verdict import Verdict, unknown
 from rlvr_jax.tasks.records import Task
 
 
 def grade_calls(
     task: Task, response: str, blocks: list, cell: Cell, limits: Limits
 ) -> Verdict | None:
-    """Runs the asserts of a task against the solution in the other container.
+    """Runs asserts, or pytest modules, against the solution in the other container.
 
     Args:
         task: its tests are source texts.
         response: the policy's text.
         blocks: its code blocks, as (source, lines before it).
-        cell: the two containers.
+        cell: the two containers; those of pytest modules hold pytest.
         limits: of the solution, all tests together.
 
     Returns:
         The verdict; None if the tests need more than calls with plain data.
     """
-    preamble = task.metadata.get("preamble", "")
+    kind, preamble = framework(task), task.metadata.get("preamble", "")
+    report = Report(inventory.items(all_tests(task), kind))
     files = task.metadata.get("files", {})
     solution = solution_job(
         [source for source, _ in blocks],
@@ -52,10 +48,17 @@ def grade_calls(
         preamble=preamble,
         setup=task.setup,
         files=files,
+        modules=kind == "pytest",
     )
-    run = Run(cell, solution, tests)
+    run = Run(cell, solution, tests, report)
     run.drive()
-    return None if run.unsupported else judge(task, response, blocks, run)
+    if run.unsupported:
+        return None
+    if run.broken or not report.complete:
+        # That is no news about the response.
+        return unknown("abstained", "The tests of this task cannot be run.")
+    report.loaded, report.stopped = run.loaded, run.stop()
+    return verdict_of(task, response, blocks, report)
 
 
 class Run:
@@ -64,9 +67,11 @@ class Run:
     Args:
         cell: the two containers.
         solution, tests: their jobs.
+        report: takes the results.
     """
 
-    def __init__(self, cell: Cell, solution: dict, tests: dict) -> None:
+    def __init__(self, cell: Cell, solution: dict, tests: dict, report: Report) -> None:
+        self.report = report
         self.solution = Job(cell.solution, solution)
         try:
             self.tests = Job(cell.tests, tests)
@@ -76,10 +81,8 @@ class Run:
         self.loaded: tuple | None = None
         self.asked: tuple | None = None  # a call that the solution has to answer
         self.waiting = False  # the solution has it
-        self.texts: list[list[str]] = []  # of each test of each source
         self.broken = False  # the tests themselves cannot run here
         self.unsupported = False  # they need the solution beside them
-        self.outcomes: dict[int, tuple] = {}
 
     def drive(self) -> None:
         """Carries calls and answers until the tests end; then ends the solution."""
@@ -137,51 +140,23 @@ class Run:
             self._answer(frame)
 
     def _hear_tests(self, frame):
-        if frame[0] == "tests":
-            self.texts.append(frame[1])
-        elif frame[0] == "broken":
-            self.broken = True
-        elif frame[0] == "unsupported":
-            self.unsupported = True
-        elif frame[0] == "call":
+        if frame[0] == "call":
             self.asked = frame[1:]
         elif frame[0] == "test":
-            self.outcomes[frame[1]] = (bool(frame[2]), frame[3])
+            _, number, passed, detail = frame
+            item = self.report.items[number]
+            result = "passed" if passed else "failed"
+            self.report.add(item.source, item.name, result, detail)
+        elif frame[0] == "result":
+            self.report.add(*frame[1:])
+        elif frame[0] in ("broken", "unsupported"):
+            setattr(self, frame[0], True)
+        elif frame[0] == "ready":
+            self.report.complete = True
 
-
-def judge(task: Task, response: str, blocks: list, run: "Run") -> Verdict:
-    """The verdict of a run that has ended."""
-    if run.broken or len(run.texts) < len(all_tests(task)):
-        # That is no news about the response.
-        return unknown("abstained", "The tests of this task cannot be run.")
-    texts = [text for source in run.texts for text in source]
-    total = len(texts)
-    shown = sum(len(source) for source in run.texts[: len(task.visible_tests)])
-    details = [run.outcomes.get(i, (False, {"gone": True})) for i in range(total)]
-    failing = [i for i, (good, _) in enumerate(details) if not good]
-    if not failing:
-        return Verdict(1.0, True, PASSED_FEEDBACK, "passed", total, total, True)
-    if run.loaded is not None and run.loaded[0] != "loaded":
-        status, text = load_error(response, blocks, run.loaded[1])
-        if text.startswith("SyntaxError") and blocks == [(response, 0)]:
-            # Prose without a code block, as far as anybody can tell.
-            status, text = "no_answer", f"{NO_CODE_FEEDBACK}\n{text}"
-        return Verdict(0.0, False, text, status, 0, total)
-    first, passed = failing[0], total - len(failing)
-    status, text = outcome(response, blocks, run.loaded, details[first][1])
-    if details[first][1].get("gone"):
-        status, text = _stop(run)
-    visible_passed = first >= shown
-    if visible_passed:
-        text = HIDDEN_FEEDBACK
-    else:
-        text = f"Test failed: {cut(texts[first], TEST_CHARACTERS)}\n{text}"
-    return Verdict(passed / total, False, text, status, passed, total, visible_passed)
-
-
-def _stop(run):
-    """(status, sentence) for a solution that ended before its tests did."""
-    for job in (run.solution, run.tests):
-        if job.end and job.end["killed"] in STOPPED:
-            return STOPPED[job.end["killed"]]
-    return "error", "Your code ended early."
+    def stop(self) -> tuple[str, str]:
+        """(status, sentence) for a solution that ended before its tests did."""
+        for job in (self.solution, self.tests):
+            if job.end and job.end["killed"] in STOPPED:
+                return STOPPED[job.end["killed"]]
+        return "error", "Your code ended early."

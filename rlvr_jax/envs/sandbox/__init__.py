@@ -12,6 +12,7 @@ from rlvr_jax.envs.sandbox.jobs import (
     run_bytes,
     solution_job,
     tests_job,
+    together_job,
 )
 from rlvr_jax.envs.sandbox.pool import Cell, Limits, Sandbox, SandboxError
 
@@ -27,5 +28,6 @@ __all__ = [
     "run_bytes",
     "solution_job",
     "tests_job",
+    "together_job",
     "wait_for",
 ]

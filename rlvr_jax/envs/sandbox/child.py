@@ -14,7 +14,8 @@ from rlvr_jax.envs import extraction
 from rlvr_jax.envs.sandbox import codec
 
 SOLUTION_FILE = "<solution>"
-_PRELUDE = """
+PRELUDE: dict = {}
+_PRELUDE_SOURCE = """
 from typing import *
 from collections import *
 import bisect, collections, copy, functools, heapq, itertools, json, math, operator
@@ -22,14 +23,17 @@ import random, re, string, typing
 """
 
 
+exec(_PRELUDE_SOURCE, PRELUDE)
+# Names that every solution finds, as on the sites that such tasks come from.
+PRELUDE = {name: value for name, value in PRELUDE.items() if name[:2] != "__"}
+
+
 def install_prelude() -> None:
     """Makes the pre-imported names builtins: no child has to copy them.
 
     Called once in the warm interpreter; a builtin of the same name stays.
     """
-    names: dict = {}
-    exec(_PRELUDE, names)
-    vars(builtins).update({**names, **vars(builtins)})
+    vars(builtins).update({**PRELUDE, **vars(builtins)})
 
 
 # Looked up before untrusted code runs, which may patch the modules.

@@ -104,26 +104,67 @@ def tests_job(
     preamble: str = "",
     setup: str = "",
     files: dict[str, str] | None = None,
+    modules: bool = False,
 ) -> dict:
     """Runs tests against a solution in another container.
 
     Args:
-        sources: test sources; each is told of by a frame ("tests", texts), then each
-            test by a frame ("test", number, passed, detail).
+        sources: test sources; when they can be run a frame ("ready",) says so, then
+            each test is told of by a frame ("test", number, passed, detail), of pytest
+            modules by ("result", module's number, name, outcome, detail).
         entry_point: name of the function under test, as the tests call it.
         limits: of the solution. The tests wait for it, so theirs are the later ones.
         preamble, setup: sources that run before the tests, in this order.
         files: {relative path: text}, written into the scratch folder.
+        modules: the sources are pytest modules that import from `solution`.
     """
     own = limits.as_dict()
     own["wall"] *= 2
     own["cpu"] = 2 * own["cpu"] + 5
     return {
-        "mode": "tests",
+        "mode": "modules" if modules else "tests",
         "tests": list(sources),
         "entry_point": entry_point,
         "preamble": preamble,
         "setup": setup,
         "files": dict(files or {}),
+        "serve": True,
         "limits": own,
+    }
+
+
+def together_job(
+    sources: Sequence[str],
+    *,
+    framework: str,
+    nonce: bytes,
+    entry_point: str,
+    limits: Limits,
+    preamble: str = "",
+    files: dict[str, str] | None = None,
+) -> dict:
+    """Loads a solution, then runs tests in the same process.
+
+    The child answers with ("loaded", nonce, index of the candidate) or ("load_error",
+    ...) and waits for a frame with the tests: the solution's top level never runs
+    beside them.
+
+    Args:
+        sources: candidates; `extraction.choose` picks one, inside.
+        framework: "" (asserts), "unittest" or "pytest".
+        nonce: of the answer.
+        entry_point: name of the function, or "Class.method".
+        limits: of the whole job.
+        preamble, files: see solution_job.
+    """
+    return {
+        "mode": "together",
+        "candidates": list(sources),
+        "framework": framework,
+        "nonce": nonce,
+        "entry_point": entry_point,
+        "preamble": preamble,
+        "files": dict(files or {}),
+        "serve": True,
+        "limits": limits.as_dict(),
     }

@@ -1,0 +1,156 @@
+"""Defences of tests that run in one process with the solution.
+
+They make forging hard, not impossible: a solution that walks frames or the garbage
+collector's objects finds the harness and can say what it likes.
+"""
+
+import os
+import sys
+import types
+
+from rlvr_jax.envs.sandbox import codec
+
+# Modules whose classes may be compared with plain data: their `==` is known.
+_KNOWN = ("array", "collections", "datetime", "decimal", "fractions", "pathlib")
+_KNOWN += ("numpy", "pandas")
+_GUARDED = ("builtins", "unittest", "pytest", "_pytest", "pluggy")
+_HARNESS = "rlvr_jax"
+
+
+class Seal:
+    """Remembers the functions and methods of the test libraries and of `builtins`."""
+
+    def __init__(self) -> None:
+        self.modules = {
+            name: module
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in _GUARDED
+            and isinstance(module, types.ModuleType)
+        }
+        self.parts = [
+            (owner, dict(vars(owner)), _codes(owner))
+            for module in self.modules.values()
+            for owner in (module, *_classes(module))
+        ]
+
+    def broken(self) -> str:
+        """What was changed since, by name; "" if nothing was."""
+        for name, module in self.modules.items():
+            if sys.modules.get(name) is not module:
+                return name
+        for owner, members, codes in self.parts:
+            now = vars(owner)
+            for name, value in members.items():
+                # Data may change (counters, caches); what can be called may not.
+                if now.get(name) is not value and _callable(value):
+                    return f"{owner.__name__}.{name}"
+            if _codes(owner) != codes:
+                return owner.__name__
+        return ""
+
+
+def _classes(module):
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    ]
+
+
+def _callable(value):
+    return callable(value) or isinstance(value, (staticmethod, classmethod, property))
+
+
+def _codes(owner):
+    """Code objects and defaults of an owner's functions: both can be replaced."""
+    found = []
+    for value in vars(owner).values():
+        function = getattr(value, "__func__", value)
+        if isinstance(function, types.FunctionType):
+            found.append((id(function.__code__), id(function.__defaults__)))
+    return found
+
+
+def hide_harness() -> None:
+    """Takes our modules out of the places where a program looks for modules."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] == _HARNESS:
+            del sys.modules[name]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+
+
+class Mismatch(AssertionError):
+    """Two values, given by their texts, that should be equal."""
+
+    def __init__(self, actual: str, expected: str) -> None:
+        super().__init__(f"{actual} is not {expected}")
+        self.rlvr_detail = {"actual": actual, "expected": expected}
+
+
+class Comparison:
+    """Equality that an object of the solution cannot decide by itself.
+
+    Made before the solution is loaded: it notes where libraries lie.
+    """
+
+    def __init__(self) -> None:
+        here = os.getcwd()
+        self.libraries = tuple(
+            f"{path}/" for path in sys.path if path not in ("", here)
+        )
+        self.matchers: set[str] = set()
+
+    def allow_matchers(self, sources: list[str]) -> None:
+        """Matchers (`pytest.approx`, `mock.ANY`) that tests name equal many values."""
+        text = "\n".join(sources)
+        for module, word in (("_pytest", "approx"), ("unittest", "ANY")):
+            if word in text:
+                self.matchers.add(module)
+
+    def settle(self, left: object, right: object) -> tuple[object, object]:
+        """The two values, safe to compare.
+
+        If the type of just one of them, or of something in it, brings its own `==`,
+        the value is replaced by its data.
+
+        Raises:
+            AssertionError: it has no plain data.
+        """
+        own = self.brings_equality(left), self.brings_equality(right)
+        if own[0] == own[1]:
+            return left, right
+        return (_data(left), right) if own[0] else (left, _data(right))
+
+    def brings_equality(self, value: object, depth: int = 0) -> bool:
+        """Whether code of the solution decides what equals the value."""
+        kind = type(value)
+        equal = kind.__eq__
+        # What C code defines, and what classes inherit from object, is a wrapper.
+        plain = isinstance(equal, types.WrapperDescriptorType)
+        if not (plain or self._from_library(kind, equal)):
+            return True
+        if depth > codec.MAX_DEPTH or not isinstance(value, _CONTAINERS):
+            return False
+        if isinstance(value, dict):
+            inside = [*dict.keys(value), *dict.values(value)]
+        else:
+            base = next(base for base in _CONTAINERS if isinstance(value, base))
+            inside = base.__iter__(value)
+        return any(self.brings_equality(item, depth + 1) for item in inside)
+
+    def _from_library(self, kind, equal):
+        root = str(kind.__module__).partition(".")[0]
+        code = getattr(equal, "__code__", None)
+        known = root in _KNOWN or root in self.matchers
+        return known and (code is None or code.co_filename.startswith(self.libraries))
+
+
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+
+
+def _data(value):
+    try:
+        return codec.decode(codec.encode(value))
+    except codec.CodecError:
+        name = type(value).__name__
+        raise AssertionError(f"a {name} was compared with plain data") from None
