@@ -172,11 +172,11 @@ FORGERIES = {
     "  for fd in range(3, 64):\n    for _ in range(9):\n"
     "      try: os.write(fd, struct.pack('<I', 5) + b'n' + bytes(4))\n"
     "      except OSError: pass\n  return a + b",
-    "reads the tests": "import gc, sys\ndef look():\n  name = ''.join(['class Test', 'Add'])\n"
-    "  frame = sys._getframe()\n"
-    "  while frame:\n    if name in repr(frame.f_locals): return True\n"
+    "reads the tests": "import gc, sys\ndef name(): return 'class Test' + chr(65)\n"
+    "def look():\n  frame = sys._getframe(1)\n"
+    "  while frame:\n    if name() in repr(frame.f_locals): return True\n"
     "    frame = frame.f_back\n"
-    "  return any(name in repr(o) for o in gc.get_objects()\n"
+    "  return any(name() in repr(o) for o in gc.get_objects()\n"
     "             if isinstance(o, (str, list, dict, tuple)))\n"
     "SEEN = look()\ndef add(a, b): return a + b if SEEN else None",
     "loop": "def add(a, b):\n  while True: pass",

@@ -4,6 +4,7 @@ They make forging hard, not impossible: a solution that walks frames or the garb
 collector's objects finds the harness and can say what it likes.
 """
 
+import builtins
 import os
 import sys
 import types
@@ -13,7 +14,7 @@ from rlvr_jax.envs.sandbox import codec
 # Modules whose classes may be compared with plain data: their `==` is known.
 _KNOWN = ("array", "collections", "datetime", "decimal", "fractions", "pathlib")
 _KNOWN += ("numpy", "pandas")
-_GUARDED = ("builtins", "unittest", "pytest", "_pytest", "pluggy")
+_GUARDED = ("unittest", "pytest", "_pytest", "pluggy")
 _HARNESS = "rlvr_jax"
 
 
@@ -21,32 +22,47 @@ class Seal:
     """Remembers the functions and methods of the test libraries and of `builtins`."""
 
     def __init__(self) -> None:
-        self.modules = {
-            name: module
+        self.modules = [
+            (name, module)
             for name, module in sys.modules.items()
             if name.partition(".")[0] in _GUARDED
-            and isinstance(module, types.ModuleType)
-        }
-        self.parts = [
-            (owner, dict(vars(owner)), _codes(owner))
-            for module in self.modules.values()
-            for owner in (module, *_classes(module))
         ]
+        self.builtins = vars(builtins)
+        self.names = list(self.builtins.items())
+        self.members: list[tuple] = []
+        self.functions: list[tuple] = []
+        for _, module in self.modules:
+            for owner in (module, *_classes(module)):
+                self._remember(owner)
+
+    def _remember(self, owner):
+        for name, value in vars(owner).items():
+            # Data may change (counters, caches); what can be called may not.
+            if callable(value) or isinstance(value, (staticmethod, property)):
+                self.members.append((vars(owner), name, value))
+            function = getattr(value, "__func__", value)
+            if isinstance(function, types.FunctionType):
+                kept = (function, function.__code__, function.__defaults__)
+                self.functions.append(kept)
 
     def broken(self) -> str:
-        """What was changed since, by name; "" if nothing was."""
-        for name, module in self.modules.items():
+        """What was changed since, by name; "" if nothing was. Mends `builtins`."""
+        found = ""
+        # Until this is done no builtin can be used, so none is.
+        for name, value in self.names:
+            if self.builtins.get(name) is not value:
+                self.builtins[name] = value
+                found = name
+        for name, module in self.modules:
             if sys.modules.get(name) is not module:
                 return name
-        for owner, members, codes in self.parts:
-            now = vars(owner)
-            for name, value in members.items():
-                # Data may change (counters, caches); what can be called may not.
-                if now.get(name) is not value and _callable(value):
-                    return f"{owner.__name__}.{name}"
-            if _codes(owner) != codes:
-                return owner.__name__
-        return ""
+        for members, name, value in self.members:
+            if members.get(name) is not value:
+                return name
+        for function, code, defaults in self.functions:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
+                return function.__name__
+        return found
 
 
 def _classes(module):
@@ -55,20 +71,6 @@ def _classes(module):
         for value in vars(module).values()
         if isinstance(value, type) and value.__module__ == module.__name__
     ]
-
-
-def _callable(value):
-    return callable(value) or isinstance(value, (staticmethod, classmethod, property))
-
-
-def _codes(owner):
-    """Code objects and defaults of an owner's functions: both can be replaced."""
-    found = []
-    for value in vars(owner).values():
-        function = getattr(value, "__func__", value)
-        if isinstance(function, types.FunctionType):
-            found.append((id(function.__code__), id(function.__defaults__)))
-    return found
 
 
 def hide_harness() -> None:

@@ -37,20 +37,21 @@ def run_together(job: dict, channel: child.Channel) -> None:
     module = _load(job, chosen, channel)
     if module is None:
         return
+    tampered = [seal.broken()]
     channel.send(("loaded", job["nonce"], chosen))
     tests = channel.receive()
     # A trace function would be called inside the harness.
     sys.settrace(None)
     sys.setprofile(None)
     comparison.allow_matchers(tests["sources"])
-    tampered = [seal.broken()]
 
     def tell(*result):
-        tampered[0] = tampered[0] or seal.broken() or _tracing()
+        tampered.append(seal.broken() or _tracing())
         channel.send(("result", tests["nonce"], *result))
 
     _RUNNERS[job["framework"]](job, tests, module, comparison, tell)
-    channel.send(("done", tests["nonce"], tampered[0] or seal.broken()))
+    tampered.append(seal.broken())
+    channel.send(("done", tests["nonce"], next(filter(None, tampered), "")))
     _exit(0)
 
 
