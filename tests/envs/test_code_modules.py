@@ -3,9 +3,9 @@
 import pytest
 
 from rlvr_jax import envs
-from rlvr_jax.envs.code import HIDDEN_FEEDBACK, verifier as code_verifier
+from rlvr_jax.envs.code import HIDDEN_FEEDBACK
 from rlvr_jax.envs.code.needs import one_jail
-from rlvr_jax.envs.sandbox import Limits
+from rlvr_jax.envs.sandbox import Limits, packages
 from rlvr_jax.tasks.records import Task
 
 LIMITS = Limits(cpu_seconds=1.5, wall_seconds=8.0)
@@ -204,7 +204,7 @@ def test_modules_that_cannot_run_are_not_scored(verifier, monkeypatch):
     for source in ("import pytest", "def test(:", "x = 1\ndef check(): pass"):
         verdict = grade(verifier, module(source, source), ADD)
         assert (verdict.reward, verdict.status) == (None, "abstained")
-    monkeypatch.setattr(code_verifier.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(packages, "has_pytest", lambda: False)
     verdict = grade(verifier, module("no pytest", PLAIN.tests[0]), ADD)
     assert (verdict.reward, verdict.status) == (None, "abstained")
     assert "pip install pytest" in verdict.feedback

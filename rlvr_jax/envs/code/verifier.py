@@ -1,7 +1,5 @@
 """The code verifier: which of its ways to run a program a task's tests need."""
 
-import importlib.util
-
 from rlvr_jax.envs.code import inventory
 from rlvr_jax.envs.code.calls import grade_calls
 from rlvr_jax.envs.code.needs import one_jail
@@ -9,8 +7,7 @@ from rlvr_jax.envs.code.sources import NO_CODE_FEEDBACK, all_tests, framework
 from rlvr_jax.envs.code.streams import grade_program
 from rlvr_jax.envs.code.together import grade_together
 from rlvr_jax.envs.extraction import code_blocks
-from rlvr_jax.envs.sandbox import Cell, Limits
-from rlvr_jax.envs.sandbox.packages import packages_cell
+from rlvr_jax.envs.sandbox import Cell, Limits, packages
 from rlvr_jax.envs.verdict import Verdict, unknown
 from rlvr_jax.envs.verifier import SandboxVerifier
 from rlvr_jax.tasks.records import Task
@@ -72,7 +69,7 @@ class CodeVerifier(SandboxVerifier):
             longest = max(len(given.encode()) for given, _ in tests)
             if longest > self.sandbox.scratch_bytes // 2:
                 return f"A test's standard input is too long: {longest} bytes."
-        elif kind == "pytest" and importlib.util.find_spec("pytest") is None:
+        elif kind == "pytest" and not packages.has_pytest():
             return "Test modules need pytest on this host; `pip install pytest`."
         elif not task.entry_point and any("def check(" in test for test in tests):
             return "This task does not name its entry point."
@@ -94,10 +91,7 @@ class CodeVerifier(SandboxVerifier):
     def _packaged(self, cell):
         """A cell's second self, with the host's packages; made when needed."""
         if id(cell) not in self._packaged_cells:
-            imports = "pytest" if importlib.util.find_spec("pytest") else ""
-            self._packaged_cells[id(cell)] = packages_cell(
-                self.sandbox, imports=imports
-            )
+            self._packaged_cells[id(cell)] = packages.packages_cell(self.sandbox)
         return self._packaged_cells[id(cell)]
 
     def describe(self) -> dict:

@@ -64,16 +64,16 @@ class Channel:
         return self.waiting.pop(0)
 
 
-def write_files(files: dict) -> None:
-    """Writes the files of a task, {relative path: text}, into the scratch folder."""
+def write_files(files: dict, folder: str = ".") -> None:
+    """Writes {relative path: text} into a folder, by default the scratch folder."""
     for name, text in files.items():
-        folder = os.path.dirname(name)
-        if folder:
-            os.makedirs(folder, exist_ok=True)
-        with open(name, "w", encoding="utf-8") as file:
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    if files:
-        sys.path.insert(0, os.getcwd())
+    if files and folder == ".":
+        # At the end: no file of a task hides a module of the library.
+        sys.path.append(os.getcwd())
 
 
 def run_solution(job: dict, channel: Channel) -> None:

@@ -15,6 +15,8 @@ from rlvr_jax.envs.sandbox import codec
 _KNOWN = ("array", "collections", "datetime", "decimal", "fractions", "pathlib")
 _KNOWN += ("numpy", "pandas")
 _GUARDED = ("unittest", "pytest", "_pytest", "pluggy")
+# Replaced by pytest itself while it runs, for its `tmpdir`.
+_REPLACED = ("_getini_unknown_type",)
 _HARNESS = "rlvr_jax"
 
 
@@ -38,7 +40,8 @@ class Seal:
     def _remember(self, owner):
         for name, value in vars(owner).items():
             # Data may change (counters, caches); what can be called may not.
-            if callable(value) or isinstance(value, (staticmethod, property)):
+            called = callable(value) or isinstance(value, (staticmethod, property))
+            if called and name not in _REPLACED:
                 self.members.append((vars(owner), name, value))
             function = getattr(value, "__func__", value)
             if isinstance(function, types.FunctionType):

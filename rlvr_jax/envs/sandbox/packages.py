@@ -1,14 +1,14 @@
 """Containers that also hold the host's installed packages, pytest among them."""
 
+import importlib.util
 import os
+import pkgutil
 import sysconfig
 
 from rlvr_jax.envs.sandbox.container import Container
 from rlvr_jax.envs.sandbox.pool import Cell, Sandbox
 
 _INSIDE = "/packages"
-# Imported once, before any program: children find them ready.
-_IMPORTS = "unittest.mock"
 _ENVIRONMENT = {
     # More threads than a container may have, for work that is small.
     "OPENBLAS_NUM_THREADS": "1",
@@ -20,17 +20,32 @@ _ENVIRONMENT = {
 }
 
 
-def packages_cell(sandbox: Sandbox, *, imports: str = "") -> Cell:
+def packages_cell(sandbox: Sandbox) -> Cell:
     """Two containers of a sandbox that see the host's packages, read-only.
+
+    Their warm interpreters have imported unittest and, where the host has it, pytest.
 
     Args:
         sandbox: whose wall and limits they have; the caller stops them.
-        imports: names of modules that the warm interpreters import, apart by spaces.
     """
-    return Cell(_packaged(sandbox, imports), _packaged(sandbox, imports))
+    return Cell(_packaged(sandbox), _packaged(sandbox))
 
 
-def _packaged(sandbox, imports):
+def has_pytest() -> bool:
+    """Whether the host has pytest, and so the containers."""
+    return importlib.util.find_spec("_pytest") is not None
+
+
+def _imports():
+    """What children find ready: pytest imports its parts one by one, and slowly."""
+    if not has_pytest():
+        return ["unittest.mock"]
+    places = importlib.util.find_spec("_pytest").submodule_search_locations
+    parts = [module.name for module in pkgutil.iter_modules(places)]
+    return ["unittest.mock", "pytest", *(f"_pytest.{part}" for part in parts)]
+
+
+def _packaged(sandbox):
     container: Container = sandbox.build()
     folders = {
         os.path.realpath(sysconfig.get_path(name)): None
@@ -49,6 +64,6 @@ def _packaged(sandbox, imports):
         **container.environment,
         **_ENVIRONMENT,
         "PYTHONPATH": os.pathsep.join(path),
-        "RLVR_IMPORTS": f"{_IMPORTS} {imports}",
+        "RLVR_IMPORTS": " ".join(_imports()),
     }
     return container

@@ -6,10 +6,11 @@ Runs inside the sandbox, either beside the solution or with proxies of it.
 import ast
 import os
 import sys
+import tempfile
 import types
 from collections.abc import Callable
 
-from rlvr_jax.envs.sandbox.child import describe
+from rlvr_jax.envs.sandbox.child import describe, write_files
 
 SAME = "__rlvr_same__"
 _ASSERTIONS = (
@@ -130,24 +131,33 @@ def guard_unittest(settle: Callable[[object, object], tuple]) -> None:
         replace(name)
 
 
-def run_pytest(sources: list[str], tell: Tell) -> None:
+def run_pytest(sources: list[str], files: dict[str, str], tell: Tell) -> None:
     """Runs test modules with the pytest of the host.
 
+    They lie in a new folder, where no earlier code can have left a conftest.py or a
+    pytest.ini; the working folder stays, at the end of the path for imports.
+
     Args:
-        sources: texts of the modules; they are written into the working folder.
+        sources: texts of the modules.
+        files: of the task; a conftest.py among them counts.
         tell: see Tell; also called with the outcome "collected", and with "failed" and
             the name "" if a module cannot be imported.
     """
     import pytest
 
-    for number, source in enumerate(sources):
-        with open(f"test_{number}.py", "w", encoding="utf-8") as file:
-            file.write(source)
-    names = [f"test_{number}.py" for number in range(len(sources))]
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
-    options += ["--capture=sys", "--rootdir=.", "--basetemp=basetemp"]
+    folder = tempfile.mkdtemp(dir=os.getcwd())
+    texts = {f"test_{number}.py": source for number, source in enumerate(sources)}
+    kept = {name: text for name, text in files.items() if name == "conftest.py"}
+    write_files({**texts, **kept, "pytest.ini": "[pytest]\n"}, folder)
+    # They look at what tests leave behind, which costs as much as the tests.
+    unwanted = ("cacheprovider", "faulthandler", "unraisableexception", "doctest")
+    options = [f"-pno:{name}" for name in (*unwanted, "threadexception", "stepwise")]
+    options += ["-q", "--capture=sys", "--import-mode=importlib"]
+    options += [f"--rootdir={folder}", f"--confcutdir={folder}"]
+    options += [f"-c{folder}/pytest.ini", f"--basetemp={folder}/temporary"]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    sys.path.insert(0, os.getcwd())
+    sys.path.append(os.getcwd())
+    names = [f"{folder}/{name}" for name in texts]
     pytest.main([*options, *names], plugins=[_Recorder(tell)])
 
 

@@ -170,7 +170,7 @@ def run_modules(job: dict, channel: Channel) -> None:
         channel.send(("result", *result))
 
     channel.send(("ready",))
-    suites.run_pytest(job["tests"], tell)
+    suites.run_pytest(job["tests"], job["files"], tell)
     channel.send(("unsupported",) if remote.unsupported else ("done",))
 
 

@@ -171,7 +171,9 @@ def _run_pytest(job, tests, module, comparison, tell):
     import ast
 
     sources = [ast.unparse(suites.guarded(source)) for source in tests["sources"]]
-    suites.run_pytest(sources, tell)
+    # The solution may have changed them while it was loaded.
+    child.write_files(job["files"])
+    suites.run_pytest(sources, job["files"], tell)
 
 
 _RUNNERS = {"": _run_asserts, "unittest": _run_unittest, "pytest": _run_pytest}
