@@ -240,3 +240,30 @@ def test_a_class_in_the_reference_or_the_prompt_needs_it():
     for field in ("answer", "prompt"):
         task = module("x", source, entry_point="make", **{field: "class make:\n  ..."})
         assert one_jail(task)
+
+
+def test_the_reference_says_whether_plain_data_is_enough(verifier):
+    source = "from solution import f\ndef test(): assert list(f(2)) == [0, 1]"
+    lazy = "def f(n): yield from range(n)"
+    task = module("lazy", source, entry_point="f", answer=lazy)
+    assert grade(verifier, task, lazy + "  # mine").solved
+    assert not grade(verifier, task, "def f(n): yield 0").solved
+    task = module("eager", source, entry_point="f", answer="def f(n): return [0, 1]")
+    verdict = grade(verifier, task, lazy)
+    assert (verdict.status, verdict.passed) == ("error", 0)
+
+
+def test_files_that_leave_the_folder_are_not_written(verifier):
+    for name in ("/etc/x", "a/../../x"):
+        metadata = {"test_framework": "pytest", "files": {name: ""}}
+        task = module(name, PLAIN.tests[0], metadata=metadata)
+        verdict = grade(verifier, task, ADD)
+        assert verdict.status == "abstained"
+        assert "relative paths" in verdict.feedback
+
+
+def test_installed_packages_are_there(verifier):
+    source = "import numpy\nfrom solution import add\n"
+    source += "def test(): assert add(1, 2) == numpy.int64(3)"
+    response = "import numpy\ndef add(a, b): return int(numpy.add(a, b))"
+    assert grade(verifier, module("numpy", source), response).solved

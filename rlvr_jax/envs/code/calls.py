@@ -18,7 +18,7 @@ from rlvr_jax.tasks.records import Task
 
 def grade_calls(
     task: Task, response: str, blocks: list, cell: Cell, limits: Limits
-) -> Verdict | None:
+) -> tuple[Verdict, bool]:
     """Runs asserts, or pytest modules, against the solution in the other container.
 
     Args:
@@ -29,10 +29,12 @@ def grade_calls(
         limits: of the solution, all tests together.
 
     Returns:
-        The verdict; None if the tests need more than calls with plain data.
+        The verdict, and whether something had to pass that is no plain data. The
+        verdict is abstained if that was for the tests to say (an argument), and a
+        failure if it was an answer of the entry point.
     """
     kind, preamble = framework(task), task.metadata.get("preamble", "")
-    report = Report(inventory.items(all_tests(task), kind))
+    report = Report(inventory.items(tuple(all_tests(task)), kind))
     files = task.metadata.get("files", {})
     solution = solution_job(
         [source for source, _ in blocks],
@@ -52,13 +54,12 @@ def grade_calls(
     )
     run = Run(cell, solution, tests, report)
     run.drive()
-    if run.unsupported:
-        return None
-    if run.broken or not report.complete:
+    if run.broken or run.unsupported or not report.complete:
         # That is no news about the response.
-        return unknown("abstained", "The tests of this task cannot be run.")
+        text = "The tests of this task cannot be run."
+        return unknown("abstained", text), run.unsupported
     report.loaded, report.stopped = run.loaded, run.stop()
-    return verdict_of(task, response, blocks, report)
+    return verdict_of(task, response, blocks, report), run.opaque
 
 
 class Run:
@@ -83,6 +84,7 @@ class Run:
         self.waiting = False  # the solution has it
         self.broken = False  # the tests themselves cannot run here
         self.unsupported = False  # they need the solution beside them
+        self.opaque = False  # an answer was no plain data
 
     def drive(self) -> None:
         """Carries calls and answers until the tests end; then ends the solution."""
@@ -137,6 +139,7 @@ class Run:
             ("opaque", 2),
             ("error", 4),
         ):
+            self.opaque = self.opaque or kind == "opaque"
             self._answer(frame)
 
     def _hear_tests(self, frame):

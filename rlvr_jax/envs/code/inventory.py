@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import math
 
 from rlvr_jax.envs.sandbox import assertions
@@ -26,7 +27,8 @@ class Item:
     runs: int = 1
 
 
-def items(sources: list[str], framework: str) -> list[Item]:
+@functools.lru_cache(maxsize=4096)
+def items(sources: tuple[str, ...], framework: str) -> list[Item]:
     """The tests of sources, in their order.
 
     Args:

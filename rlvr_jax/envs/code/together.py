@@ -41,7 +41,7 @@ def grade_together(
         files=task.metadata.get("files", {}),
     )
     tests = {"sources": all_tests(task), "setup": task.setup, "nonce": nonces[1]}
-    report = Report(inventory.items(all_tests(task), kind))
+    report = Report(inventory.items(tuple(all_tests(task)), kind))
     running = Job(container, job)
     try:
         _listen(running, tests, nonces, report)
