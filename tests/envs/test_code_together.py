@@ -3,12 +3,13 @@
 import pytest
 
 from rlvr_jax import envs
-from rlvr_jax.envs.code import HIDDEN_FEEDBACK
+from rlvr_jax.envs.code import HIDDEN_FEEDBACK, inventory
+from rlvr_jax.envs.code.reports import Report, verdict_of
 from rlvr_jax.envs.code.together import TAMPERED
 from rlvr_jax.envs.sandbox import Limits
 from rlvr_jax.tasks.records import Task
 
-LIMITS = Limits(cpu_seconds=1.0, wall_seconds=8.0)
+LIMITS = Limits(cpu_seconds=0.8, wall_seconds=8.0)
 NODES = Task(
     id="nodes",
     kind="code",
@@ -146,10 +147,15 @@ FORGERIES = {
     "patched unittest": "import unittest\n"
     "unittest.TestCase.assertEqual = lambda *a: None\n"
     "unittest.TestCase.assertTrue = lambda *a: None\n"
-    "unittest.TestCase.assertListEqual = lambda *a: None\ndef add(a, b): pass",
+    "unittest.TestCase.assertListEqual = lambda *a: None\ndef add(a, b): return 0",
     "patched in a call": "def add(a, b):\n  import unittest\n"
-    "  for n in ('assertEqual', 'assertTrue', 'assertListEqual'):\n"
-    "    setattr(unittest.TestCase, n, lambda *a: None)\n",
+    "  unittest.TestCase.assertListEqual = lambda *a: None\n"
+    "  return a + b if type(a) == int else 0",
+    "patched harness": "import sys, unittest\n"
+    "seal = sys.modules['rlvr_jax.envs.sandbox.integrity'].Seal\n"
+    "seal.broken = lambda self: ''\n"
+    "unittest.TestCase.assertListEqual = lambda *a: None\n"
+    "def add(a, b): return a + b if type(a) == int else 0",
     "patched code": "import unittest\ndef f(self, *a): pass\n"
     "unittest.TestCase.assertTrue.__code__ = f.__code__\n"
     "def add(a, b): return a + b if a != 1 or b != 1 else 9",
@@ -188,12 +194,24 @@ FORGERIES = {
 }
 
 
+@pytest.fixture(scope="module")
+def forged(verifier):
+    pairs = [(CASE, source) for source in FORGERIES.values()]
+    goods = [(CASE, f"{ADD}  # {number}") for number in range(len(pairs))]
+    mixed = [pair for both in zip(pairs, goods, strict=True) for pair in both]
+    verdicts = verifier.verify(mixed)
+    return dict(zip(FORGERIES, verdicts[::2], strict=True)), verdicts[1::2]
+
+
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_forgery_is_not_a_pass(verifier, name):
-    verdict = grade(verifier, CASE, FORGERIES[name])
+def test_a_forgery_is_not_a_pass(forged, name):
+    verdict = forged[0][name]
     assert not verdict.solved
     assert verdict.reward is not None
-    assert grade(verifier, CASE, f"{ADD}  # after {name}").solved
+
+
+def test_neighbours_of_forgeries_pass(forged):
+    assert all(verdict.solved for verdict in forged[1])
 
 
 def test_tampering_is_named(verifier):
@@ -232,3 +250,36 @@ def test_suites_without_tests_are_not_scored(verifier, changes, reason):
     verdict = grade(verifier, task, ADD)
     assert (verdict.reward, verdict.status) == (None, "abstained")
     assert reason in verdict.feedback
+
+
+def test_results_without_an_end_are_not_a_pass():
+    items = inventory.items(("assert f(1) == 1\nassert f(2) == 2",), "")
+    report = Report(items)
+    report.add(0, "0", "passed", {})
+    report.add(0, "1", "passed", {})
+    task = Task("t", "code", "")
+    assert verdict_of(task, "", [], report).passed == 1
+    report.complete = True
+    assert verdict_of(task, "", [], report).solved
+    report.tampered = True
+    assert verdict_of(task, "", [], report).passed == 0
+
+
+def test_results_that_are_too_many_or_unknown_are_not_a_pass():
+    source = (
+        "import pytest\nNS = [1, 2]\n"
+        "@pytest.mark.parametrize('n', NS)\ndef test_n(n): pass\n"
+        "@pytest.mark.parametrize('n', range(3))\ndef test_m(n): pass\n"
+    )
+    items = inventory.items((source,), "pytest")
+    assert [(item.name, item.runs) for item in items] == [("test_n", 2), ("test_m", 0)]
+    report = Report(items)
+    report.add(0, "test_n[1]", "passed", {})
+    report.add(0, "test_m[0]", "passed", {})
+    report.add(0, "test_m", "strange", {"a": 1})
+    report.add("0", "test_n[2]", "passed", {})
+    assert [report.detail(item) for item in items] == [{"gone": True}, {"a": 1}]
+    report.add(0, "test_n[2]", "passed", {})
+    assert report.detail(items[0]) is None
+    report.add(0, "test_n[3]", "passed", {})
+    assert report.detail(items[0]) == {"gone": True}
