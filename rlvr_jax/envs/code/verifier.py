@@ -62,6 +62,8 @@ class CodeVerifier(SandboxVerifier):
         self.limits = limits or Limits(cpu_seconds=10.0, wall_seconds=40.0)
         self.max_characters = max_characters
         self._packaged_cells: dict[int, Cell] = {}
+        # What is known of tasks, by id.
+        self._together: dict[str, bool] = {}
         self._plain_references: dict[str, bool] = {}
         super().__init__(
             workers=workers, cache_size=cache_size, allow_unsafe=allow_unsafe
@@ -112,7 +114,9 @@ class CodeVerifier(SandboxVerifier):
             return grade_program(task, response, blocks, cell.solution, self.limits)
         if kind:
             cell = self._packaged(cell)
-        if not one_jail(task):
+        if task.id not in self._together:
+            self._together[task.id] = one_jail(task)
+        if not self._together[task.id]:
             verdict, objects = grade_calls(task, response, blocks, cell, self.limits)
             if verdict.solved or not objects:
                 return verdict
