@@ -82,7 +82,7 @@ def test_matchers_count_where_the_tests_name_them():
 
 
 def test_a_seal_names_what_was_changed(monkeypatch):
-    seal = Seal()
+    seal = Seal("unittest")
     assert seal.broken() == ""
     with monkeypatch.context() as patch:
         patch.setattr(unittest.TestCase, "assertTrue", lambda *a: None)
@@ -98,7 +98,7 @@ def test_a_seal_names_what_was_changed(monkeypatch):
 
 
 def test_a_seal_mends_builtins():
-    seal, length = Seal(), len
+    seal, length = Seal(""), len
     __builtins__["len"] = lambda x: 0
     assert seal.broken() == "len"
     assert len is length

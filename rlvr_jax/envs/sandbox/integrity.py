@@ -14,20 +14,28 @@ from rlvr_jax.envs.sandbox import codec
 # Modules whose classes may be compared with plain data: their `==` is known.
 _KNOWN = ("array", "collections", "datetime", "decimal", "fractions", "pathlib")
 _KNOWN += ("numpy", "pandas")
-_GUARDED = ("unittest", "pytest", "_pytest", "pluggy")
+_GUARDED = {
+    "": (),
+    "unittest": ("unittest",),
+    "pytest": ("unittest", "pytest", "_pytest", "pluggy"),
+}
 # Replaced by pytest itself while it runs, for its `tmpdir`.
 _REPLACED = ("_getini_unknown_type",)
 _HARNESS = "rlvr_jax"
 
 
 class Seal:
-    """Remembers the functions and methods of the test libraries and of `builtins`."""
+    """Remembers functions and methods of a test library and of `builtins`.
 
-    def __init__(self) -> None:
+    Args:
+        framework: "unittest", "pytest" (then of both) or "".
+    """
+
+    def __init__(self, framework: str) -> None:
         self.modules = [
             (name, module)
             for name, module in sys.modules.items()
-            if name.partition(".")[0] in _GUARDED
+            if name.partition(".")[0] in _GUARDED[framework]
         ]
         self.builtins = vars(builtins)
         self.names = list(self.builtins.items())

@@ -31,7 +31,7 @@ def run_together(job: dict, channel: child.Channel) -> None:
     child.write_files(job["files"])
     comparison = Comparison()
     _prepare(job["framework"], comparison)
-    seal = Seal()
+    seal = Seal(job["framework"])
     hide_harness()
     chosen = extraction.choose(job["candidates"], job["entry_point"])
     module = _load(job, chosen, channel)
