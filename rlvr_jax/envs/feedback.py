@@ -7,6 +7,8 @@ from rlvr_jax.envs.verdict import cut
 TEST_CHARACTERS = 400
 VALUE_CHARACTERS = 200
 _LINE_CHARACTERS = 120
+# "Failed" is pytest's.
+_STATUSES = {"MemoryError": "memory", "AssertionError": "failed", "Failed": "failed"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
@@ -57,7 +59,7 @@ def _error(response, blocks, chosen, error):
         text = response.split("\n")
         for line in lines[-3:]:
             parts += _frame_line(line, before, text)
-    status = {"MemoryError": "memory", "AssertionError": "failed"}.get(name, "error")
+    status = _STATUSES.get(name, "error")
     return status, "\n".join(parts)
 
 

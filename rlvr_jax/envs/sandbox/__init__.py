@@ -7,7 +7,13 @@ kernel, and a solution that computes its answers from the inputs it is called wi
 """
 
 from rlvr_jax.envs.sandbox.container import ContainerLost, Job, run_alone, wait_for
-from rlvr_jax.envs.sandbox.jobs import solution_job, tests_job
+from rlvr_jax.envs.sandbox.jobs import (
+    program_job,
+    run_bytes,
+    solution_job,
+    tests_job,
+    together_job,
+)
 from rlvr_jax.envs.sandbox.pool import Cell, Limits, Sandbox, SandboxError
 
 __all__ = [
@@ -17,8 +23,11 @@ __all__ = [
     "Limits",
     "Sandbox",
     "SandboxError",
+    "program_job",
     "run_alone",
+    "run_bytes",
     "solution_job",
     "tests_job",
+    "together_job",
     "wait_for",
 ]

@@ -16,7 +16,11 @@ _MODULES = {
     "rlvr_jax.envs.sandbox.codec": _HERE / "codec.py",
     "rlvr_jax.envs.sandbox.assertions": _HERE / "assertions.py",
     "rlvr_jax.envs.sandbox.child": _HERE / "child.py",
+    "rlvr_jax.envs.sandbox.suites": _HERE / "suites.py",
+    "rlvr_jax.envs.sandbox.integrity": _HERE / "integrity.py",
+    "rlvr_jax.envs.sandbox.program": _HERE / "program.py",
     "rlvr_jax.envs.sandbox.tester": _HERE / "tester.py",
+    "rlvr_jax.envs.sandbox.together": _HERE / "together.py",
     "rlvr_jax.envs.sandbox.watch": _HERE / "watch.py",
     "rlvr_jax.envs.sandbox.zygote": _HERE / "zygote.py",
 }

@@ -8,6 +8,7 @@ end of the job, R ready.
 
 import ctypes
 import gc
+import importlib
 import os
 import random
 import resource
@@ -15,12 +16,20 @@ import signal
 import struct
 import sys
 
-from rlvr_jax.envs.sandbox import child, codec, tester
+from rlvr_jax.envs.sandbox import child, codec, program, tester, together
 from rlvr_jax.envs.sandbox.watch import Watch, send
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
+
+_MODES = {
+    "modules": tester.run_modules,
+    "program": program.run_program,
+    "solution": child.run_solution,
+    "tests": tester.run_tests,
+    "together": together.run_together,
+}
 
 
 class _FilterProgram(ctypes.Structure):
@@ -111,7 +120,7 @@ class Zygote:
                 os._exit(1)
         for fd in (child_in, child_out, child_print):
             os.close(fd)
-        prompt = job["mode"] == "tests" or job["serve"]
+        prompt = job["serve"]
         watch = Watch(self, pid, to_child, results, output, job["limits"], prompt)
         try:
             watch.loop()
@@ -151,8 +160,7 @@ class Zygote:
         gc.enable()
         # After the fork, which seeds the shared generator from the system.
         random.seed(0)
-        run = {"solution": child.run_solution, "tests": tester.run_tests}[job["mode"]]
-        run(job, child.Channel(child_in, child_out))
+        _MODES[job["mode"]](job, child.Channel(child_in, child_out))
         os._exit(0)
 
 
@@ -178,6 +186,8 @@ def main(setup: bytes) -> None:
     """Entry of the warm interpreter."""
     zygote = Zygote(codec.decode(setup))
     child.install_prelude()
+    for name in os.environ.pop("RLVR_IMPORTS", "").split():
+        importlib.import_module(name)
     gc.collect()
     gc.disable()
     # Children must not copy our heap by counting references while collecting it.
