@@ -1,5 +1,7 @@
 """Tests in one jail with the solution: objects, unittest; and forging there."""
 
+import time
+
 import pytest
 
 from rlvr_jax import envs
@@ -212,6 +214,22 @@ def test_a_forgery_is_not_a_pass(forged, name):
 
 def test_neighbours_of_forgeries_pass(forged):
     assert all(verdict.solved for verdict in forged[1])
+
+
+def test_asking_for_the_tests_too_early_ends_the_run(verifier):
+    source = """
+import os, struct, sys, time
+def text(value): return b"s" + struct.pack("<I", len(value)) + value
+body = b"u" + struct.pack("<II", 4, 3) + text(b"loaded") + text(b"guess") + text(b"0")
+for fd in range(3, 64):
+    try: os.write(fd, struct.pack("<I", len(body)) + body)
+    except OSError: pass
+time.sleep(60)
+"""
+    start = time.monotonic()
+    verdict = grade(verifier, CASE, source)
+    assert (verdict.status, verdict.reward) == ("error", 0.0)
+    assert time.monotonic() - start < 5
 
 
 def test_tampering_is_named(verifier):
