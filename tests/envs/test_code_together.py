@@ -232,6 +232,27 @@ time.sleep(60)
     assert time.monotonic() - start < 5
 
 
+def test_objects_of_a_response_do_not_choose_one_jail(verifier):
+    task = Task(
+        id="codes",
+        kind="code",
+        prompt="",
+        tests=("assert decode(encode('ab')) == 'ab'",),
+        answer="def encode(s): return s[::-1]\ndef decode(s): return s[::-1]",
+        entry_point="decode",
+    )
+    objects = (
+        "class Code:\n  def __init__(self, s): self.s = s\n"
+        "def encode(s): return Code(s)\ndef decode(code): return code.s"
+    )
+    assert grade(verifier, task, task.answer + "  # mine").solved
+    assert grade(verifier, task, objects).passed == 0
+    # Where the reference does the same, or where there is none, it is right.
+    for answer in (objects, ""):
+        other = Task(**vars(task) | {"id": f"codes {answer}", "answer": answer})
+        assert grade(verifier, other, objects + "  # mine").solved
+
+
 def test_tampering_is_named(verifier):
     task = Task(**{**vars(CASE), "id": "shown", "visible_tests": CASE.tests})
     source = "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n" + ADD
