@@ -269,3 +269,19 @@ def test_feedback_of_methods(verifier):
     assert verdict.feedback == (
         "Test failed: assert push(1) == [1]\nNameError: name 'Solution' is not defined"
     )
+
+
+def test_an_error_of_the_solution_is_of_its_built_in_base(verifier):
+    source = "try:\n    f(-1)\nexcept LookupError:\n    assert f(1) == 1"
+    task = Task("base", "code", "", tests=(source,), entry_point="f")
+    body = "def f(x):\n  if x < 0: raise Own(x)\n  return x"
+    assert grade(verifier, task, f"class Own(KeyError): pass\n{body}").solved
+    assert not grade(verifier, task, f"class Own(ValueError): pass\n{body}").solved
+
+
+def test_tests_without_python_around_them_are_not_scored(verifier):
+    for field in ({"setup": "x ="}, {"metadata": {"preamble": "x ="}}):
+        task = Task(**vars(ADD) | {"id": str(field)} | field)
+        verdict = grade(verifier, task, GOOD)
+        assert (verdict.reward, verdict.status) == (None, "abstained")
+        assert "cannot be run" in verdict.feedback

@@ -240,3 +240,13 @@ def test_tests_that_are_no_pairs_are_not_scored(verifier, tests, reason):
 )
 def test_same_output(actual, expected, same):
     assert same_output(actual, expected) is same
+
+
+def test_installed_packages_are_there_on_request(verifier):
+    program = (
+        "import numpy\ninput()\nprint(numpy.sum([int(x) for x in input().split()]))"
+    )
+    assert grade(verifier, SUM, program).status == "error"
+    with envs.make_verifier("code", workers=1, packages=True) as packaged:
+        assert grade(packaged, SUM, program).solved
+        assert grade(packaged, SUM, GOOD).solved

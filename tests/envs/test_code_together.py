@@ -1,5 +1,7 @@
 """Tests in one jail with the solution: objects, unittest; and forging there."""
 
+import time
+
 import pytest
 
 from rlvr_jax import envs
@@ -212,6 +214,43 @@ def test_a_forgery_is_not_a_pass(forged, name):
 
 def test_neighbours_of_forgeries_pass(forged):
     assert all(verdict.solved for verdict in forged[1])
+
+
+def test_asking_for_the_tests_too_early_ends_the_run(verifier):
+    source = """
+import os, struct, sys, time
+def text(value): return b"s" + struct.pack("<I", len(value)) + value
+body = b"u" + struct.pack("<II", 4, 3) + text(b"loaded") + text(b"guess") + text(b"0")
+for fd in range(3, 64):
+    try: os.write(fd, struct.pack("<I", len(body)) + body)
+    except OSError: pass
+time.sleep(60)
+"""
+    start = time.monotonic()
+    verdict = grade(verifier, CASE, source)
+    assert (verdict.status, verdict.reward) == ("error", 0.0)
+    assert time.monotonic() - start < 5
+
+
+def test_objects_of_a_response_do_not_choose_one_jail(verifier):
+    task = Task(
+        id="codes",
+        kind="code",
+        prompt="",
+        tests=("assert decode(encode('ab')) == 'ab'",),
+        answer="def encode(s): return s[::-1]\ndef decode(s): return s[::-1]",
+        entry_point="decode",
+    )
+    objects = (
+        "class Code:\n  def __init__(self, s): self.s = s\n"
+        "def encode(s): return Code(s)\ndef decode(code): return code.s"
+    )
+    assert grade(verifier, task, task.answer + "  # mine").solved
+    assert grade(verifier, task, objects).passed == 0
+    # Where the reference does the same, or where there is none, it is right.
+    for answer in (objects, ""):
+        other = Task(**vars(task) | {"id": f"codes {answer}", "answer": answer})
+        assert grade(verifier, other, objects + "  # mine").solved
 
 
 def test_tampering_is_named(verifier):

@@ -18,7 +18,7 @@ from rlvr_jax.tasks.records import Task
 
 def grade_calls(
     task: Task, response: str, blocks: list, cell: Cell, limits: Limits
-) -> tuple[Verdict, bool]:
+) -> tuple[Verdict, str]:
     """Runs asserts, or pytest modules, against the solution in the other container.
 
     Args:
@@ -29,9 +29,9 @@ def grade_calls(
         limits: of the solution, all tests together.
 
     Returns:
-        The verdict, and whether something had to pass that is no plain data. The
-        verdict is abstained if that was for the tests to say (an argument), and a
-        failure if it was an answer of the entry point.
+        The verdict, and what had to pass that is no plain data: "answer" (of the entry
+        point), "other" (an argument, or what another of the solution's names gave) or
+        "". It counts as a failure in the verdict.
     """
     kind, preamble = framework(task), task.metadata.get("preamble", "")
     report = Report(inventory.items(tuple(all_tests(task)), kind))
@@ -54,12 +54,12 @@ def grade_calls(
     )
     run = Run(cell, solution, tests, report)
     run.drive()
-    if run.broken or run.unsupported or not report.complete:
+    if run.broken or not report.complete:
         # That is no news about the response.
-        text = "The tests of this task cannot be run."
-        return unknown("abstained", text), run.unsupported
+        return unknown("abstained", "The tests of this task cannot be run."), ""
     report.loaded, report.stopped = run.loaded, run.stop()
-    return verdict_of(task, response, blocks, report), run.opaque
+    objects = "other" if run.unsupported else "answer" if run.opaque else ""
+    return verdict_of(task, response, blocks, report), objects
 
 
 class Run:
@@ -137,7 +137,7 @@ class Run:
         elif self.waiting and (kind, len(frame)) in (
             ("value", 3),
             ("opaque", 2),
-            ("error", 4),
+            ("error", 5),
         ):
             self.opaque = self.opaque or kind == "opaque"
             self._answer(frame)

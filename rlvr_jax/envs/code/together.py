@@ -67,6 +67,10 @@ def _listen(running, tests, nonces, report):
                 if kind == "loaded" and frame[1:2] == nonces[:1] and len(frame) == 3:
                     report.loaded = ("loaded", frame[2])
                     running.send(tests)
+                else:
+                    # It may be waiting for tests in the harness's place.
+                    running.cancel()
+                    return
             elif kind is None or frame[1:2] != nonces[1:]:
                 report.tampered = True
             elif kind == "result" and len(frame) == 6:

@@ -1,5 +1,7 @@
 """The code verifier: which of its ways to run a program a task's tests need."""
 
+import ast
+
 from rlvr_jax.envs.code import inventory
 from rlvr_jax.envs.code.calls import grade_calls
 from rlvr_jax.envs.code.needs import one_jail
@@ -48,6 +50,8 @@ class CodeVerifier(SandboxVerifier):
         limits: of the solution, all tests together; of programs, each test. By default
             10 s of processor time: one reference of MBPP takes 6.5.
         max_characters: a longer response is not run: status output_limit, reward 0.
+        packages: True shows the host's packages to all kinds of tasks; False leaves
+            asserts and programs the standard library alone, and starts faster.
     """
 
     def __init__(
@@ -58,9 +62,11 @@ class CodeVerifier(SandboxVerifier):
         allow_unsafe: bool = False,
         limits: Limits | None = None,
         max_characters: int = 65536,
+        packages: bool = False,
     ) -> None:
         self.limits = limits or Limits(cpu_seconds=10.0, wall_seconds=40.0)
         self.max_characters = max_characters
+        self.packages = packages
         self._packaged_cells: dict[int, Cell] = {}
         # What is known of tasks, by id.
         self._together: dict[str, bool] = {}
@@ -90,6 +96,7 @@ class CodeVerifier(SandboxVerifier):
         try:
             kind = framework(task)
             found = kind == "streams" or inventory.items(tests, kind)
+            ast.parse(f"{task.metadata.get('preamble', '')}\n{task.setup}")
         except SyntaxError as error:
             return f"The tests of this task cannot be run: {error}."
         except ValueError as error:
@@ -110,35 +117,32 @@ class CodeVerifier(SandboxVerifier):
 
     def run(self, task: Task, response: str, cell: Cell) -> Verdict:
         blocks, kind = code_blocks(response), framework(task)
+        if self.packages or kind in ("pytest", "unittest"):
+            cell = self._packaged(cell)
         if kind == "streams":
             return grade_program(task, response, blocks, cell.solution, self.limits)
-        if kind:
-            cell = self._packaged(cell)
         if task.id not in self._together:
             self._together[task.id] = one_jail(task)
         if not self._together[task.id]:
             verdict, objects = grade_calls(task, response, blocks, cell, self.limits)
-            if verdict.solved or not objects:
-                return verdict
-            if verdict.reward is not None and self._reference_is_solved(task, cell):
+            if not objects or self._data_is_enough(task, cell, objects):
                 return verdict
         return grade_together(task, response, blocks, cell.solution, self.limits)
 
-    def _reference_is_solved(self, task, cell):
-        """Whether plain data is enough for the task's own answer; True without one.
+    def _data_is_enough(self, task, cell, objects):
+        """Whether a task's own answer passes its tests by calls with plain data.
 
-        So that no response can choose the weaker promise by what it returns.
+        Without an answer, whether it is the response that brought the objects. So no
+        response can choose the weaker promise by what its entry point returns.
         """
-        known = self._plain_references.get(task.id)
-        if known is None:
+        if not task.answer:
+            return objects == "answer"
+        if task.id not in self._plain_references:
             response = reference(task)
             blocks = code_blocks(response)
-            known = not blocks
-            if blocks:
-                verdict, _ = grade_calls(task, response, blocks, cell, self.limits)
-                known = verdict.solved
-            self._plain_references[task.id] = known
-        return known
+            verdict, _ = grade_calls(task, response, blocks, cell, self.limits)
+            self._plain_references[task.id] = verdict.solved
+        return self._plain_references[task.id]
 
     def _packaged(self, cell):
         """A cell's second self, with the host's packages; made when needed."""

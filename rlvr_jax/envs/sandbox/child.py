@@ -36,6 +36,11 @@ def install_prelude() -> None:
     vars(builtins).update({**PRELUDE, **vars(builtins)})
 
 
+_BUILTIN_ERRORS = {
+    kind
+    for kind in vars(builtins).values()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+}
 # Looked up before untrusted code runs, which may patch the modules.
 _write = os.write
 _frame = codec.frame
@@ -134,7 +139,8 @@ def call(namespace: dict, name: str, arguments: tuple, keywords: dict) -> tuple:
 
     Returns:
         ("value", value, arguments after the call or None if they did not change),
-        ("opaque", type name), or ("error", class, message, lines).
+        ("opaque", type name), or ("error", class, message, lines, name of the
+        class's nearest built-in base).
     """
     before = codec.encode(arguments)
     try:
@@ -154,8 +160,10 @@ def call(namespace: dict, name: str, arguments: tuple, keywords: dict) -> tuple:
     except BaseException as error:
         wanted = name.partition(".")[0]
         if isinstance(error, KeyError) and wanted not in namespace:
-            return ("error", "NameError", f"name '{wanted}' is not defined", [])
-        return ("error", *describe(error))
+            text = f"name '{wanted}' is not defined"
+            return ("error", "NameError", text, [], "NameError")
+        bases = [kind for kind in type(error).__mro__ if kind in _BUILTIN_ERRORS]
+        return ("error", *describe(error), bases[0].__name__)
 
 
 def describe(error: BaseException) -> tuple[str, str, list]:

@@ -79,11 +79,14 @@ def _mutate(old, new):
         old.update(new)
 
 
-def _remote_error(name, message, lines):
-    kind = getattr(builtins, name, None)
-    plain = isinstance(kind, type) and issubclass(kind, Exception)
+def _remote_error(name, message, lines, base):
+    """An exception of the solution's, of the same built-in class or a class like it."""
+    kind = getattr(builtins, str(base), None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        kind = Exception
     try:
-        error = kind(message) if plain else type(name, (Exception,), {})(message)
+        kind = kind if kind.__name__ == name else type(name, (kind,), {})
+        error = kind(message)
     except Exception:
         error = Exception(message)
     error.rlvr_remote = (name, message, lines)
