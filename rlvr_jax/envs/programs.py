@@ -28,7 +28,7 @@ class ProgramsVerifier(SandboxVerifier):
     Reward is the fraction of all tests passed, hidden ones included.
 
     Args:
-        workers, cache_size, allow_unsafe: see SandboxVerifier.
+        workers, cache_size, allow_unsafe, require: see SandboxVerifier.
         limits: of one program, all inputs together.
         max_characters: a longer response is not run: status output_limit, reward 0.
     """
@@ -39,15 +39,18 @@ class ProgramsVerifier(SandboxVerifier):
         workers: int = 2,
         cache_size: int = 65536,
         allow_unsafe: bool = False,
+        require: Sequence[str] = (),
         limits: Limits | None = None,
         max_characters: int = 4096,
     ) -> None:
-        self.limits = limits or Limits(
-            cpu_seconds=0.5, wall_seconds=5.0, memory_bytes=256 << 20
-        )
         self.max_characters = max_characters
         super().__init__(
-            workers=workers, cache_size=cache_size, allow_unsafe=allow_unsafe
+            limits=limits
+            or Limits(cpu_seconds=0.5, wall_seconds=5.0, memory_bytes=256 << 20),
+            workers=workers,
+            cache_size=cache_size,
+            allow_unsafe=allow_unsafe,
+            require=require,
         )
 
     def grade(self, task: Task, response: str) -> Verdict:

@@ -1,6 +1,7 @@
 """The code verifier: which of its ways to run a program a task's tests need."""
 
 import ast
+from collections.abc import Sequence
 
 from rlvr_jax.envs.code import inventory
 from rlvr_jax.envs.code.calls import grade_calls
@@ -46,7 +47,7 @@ class CodeVerifier(SandboxVerifier):
     the fraction of tests passed. Tests that cannot run here are abstained.
 
     Args:
-        workers, cache_size, allow_unsafe: see SandboxVerifier.
+        workers, cache_size, allow_unsafe, require: see SandboxVerifier.
         limits: of the solution, all tests together; of programs, each test. By default
             10 s of processor time: one reference of MBPP takes 6.5.
         max_characters: a longer response is not run: status output_limit, reward 0.
@@ -60,11 +61,11 @@ class CodeVerifier(SandboxVerifier):
         workers: int = 2,
         cache_size: int = 65536,
         allow_unsafe: bool = False,
+        require: Sequence[str] = (),
         limits: Limits | None = None,
         max_characters: int = 65536,
         packages: bool = False,
     ) -> None:
-        self.limits = limits or Limits(cpu_seconds=10.0, wall_seconds=40.0)
         self.max_characters = max_characters
         self.packages = packages
         self._packaged_cells: dict[int, Cell] = {}
@@ -72,7 +73,11 @@ class CodeVerifier(SandboxVerifier):
         self._together: dict[str, bool] = {}
         self._plain_references: dict[str, bool] = {}
         super().__init__(
-            workers=workers, cache_size=cache_size, allow_unsafe=allow_unsafe
+            limits=limits or Limits(cpu_seconds=10.0, wall_seconds=40.0),
+            workers=workers,
+            cache_size=cache_size,
+            allow_unsafe=allow_unsafe,
+            require=require,
         )
 
     def grade(self, task: Task, response: str) -> Verdict:
@@ -161,9 +166,9 @@ class CodeVerifier(SandboxVerifier):
         return [c for cell in cells for c in (cell.solution, cell.tests)]
 
     def close(self) -> None:
-        super().close()
         for container in self._containers():
             container.stop()
+        super().close()
 
 
 def _placed(files, room):

@@ -14,9 +14,12 @@ from rlvr_jax.envs.sandbox.jobs import (
     tests_job,
     together_job,
 )
-from rlvr_jax.envs.sandbox.pool import Cell, Limits, Sandbox, SandboxError
+from rlvr_jax.envs.sandbox.layers import LAYERS, SandboxError
+from rlvr_jax.envs.sandbox.limits import Limits
+from rlvr_jax.envs.sandbox.pool import Cell, Sandbox
 
 __all__ = [
+    "LAYERS",
     "Cell",
     "ContainerLost",
     "Job",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rlvr_jax.envs.sandbox import codec
 from rlvr_jax.envs.sandbox.container import Container
-from rlvr_jax.envs.sandbox.pool import Limits
+from rlvr_jax.envs.sandbox.limits import Limits
 
 
 def solution_job(
@@ -168,3 +168,8 @@ def together_job(
         "serve": True,
         "limits": limits.as_dict(),
     }
+
+
+def trial_job(limits: Limits) -> dict:
+    """Tries what the layers should prevent; answers with one frame {layer: it held}."""
+    return {"mode": "trial", "serve": False, "limits": limits.as_dict()}

@@ -16,7 +16,7 @@ import signal
 import struct
 import sys
 
-from rlvr_jax.envs.sandbox import child, codec, program, tester, together
+from rlvr_jax.envs.sandbox import child, codec, program, tester, together, trial
 from rlvr_jax.envs.sandbox.watch import Watch, send
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
@@ -29,6 +29,7 @@ _MODES = {
     "solution": child.run_solution,
     "tests": tester.run_tests,
     "together": together.run_together,
+    "trial": trial.run_trial,
 }
 
 
@@ -41,7 +42,8 @@ class Zygote:
 
     Args:
         setup: decoded settings: "uid" (None or the user to become), "filter" (BPF
-            program for children, b"" for none), "scratch" (its writable folder).
+            program for children, b"" for none), "scratch" (its writable folder),
+            "secret" (a file of the host, for the trials at the start; "" for none).
     """
 
     def __init__(self, setup: dict) -> None:
@@ -71,7 +73,7 @@ class Zygote:
             "pid_namespace": os.getpid() == 1,
             "uid": os.getuid(),
             "python": sys.version.split()[0],
-            "seccomp": self.program is not None,
+            "trials": trial.outside(self.setup) if self.setup["secret"] else {},
         }
 
     def serve(self) -> None:
