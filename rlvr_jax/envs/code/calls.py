@@ -131,15 +131,12 @@ class Run:
 
     def _hear_solution(self, frame):
         """Anything may arrive here: it is data, checked for its shape alone."""
-        kind = frame[0] if isinstance(frame, tuple) and frame else None
+        shape = (frame[0], len(frame)) if isinstance(frame, tuple) and frame else ()
         if self.loaded is None:
-            self.loaded = frame if kind == "loaded" else ("load_error", frame)
-        elif self.waiting and (kind, len(frame)) in (
-            ("value", 3),
-            ("opaque", 2),
-            ("error", 5),
-        ):
-            self.opaque = self.opaque or kind == "opaque"
+            loaded = shape[:1] == ("loaded",)
+            self.loaded = frame if loaded else ("load_error", frame)
+        elif self.waiting and shape in (("value", 3), ("opaque", 2), ("error", 5)):
+            self.opaque = self.opaque or shape[0] == "opaque"
             self._answer(frame)
 
     def _hear_tests(self, frame):
