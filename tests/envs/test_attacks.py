@@ -6,163 +6,15 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import pytest
 
 from rlvr_jax import envs
-from rlvr_jax.envs.sandbox import Limits, wall
+from rlvr_jax.envs.sandbox import wall
 from rlvr_jax.tasks.records import Task
-
-LIMITS = Limits(cpu_seconds=0.4, wall_seconds=2.5, memory_bytes=256 << 20)
-TASK = Task(
-    id="t",
-    kind="code",
-    prompt="",
-    tests=("assert f(1) == 424243", "assert f(2) == [424244]"),
-    visible_tests=("assert f(1) == 424243",),
-    entry_point="f",
-)
-GOOD = "def f(x): return x + 424242 if x == 1 else [x + 424242]"
-HOST_FILE = pathlib.Path(tempfile.gettempdir()) / f"rlvr-host-{os.getpid()}"
-
-ATTACKS = {
-    # early ends
-    "sys.exit": "import sys\nsys.exit(0)",
-    "os._exit": "import os\ndef f(x): os._exit(0)",
-    "quit": "def f(x): raise SystemExit(0)",
-    "atexit": "import atexit, os\natexit.register(os._exit, 0)\ndef f(x): return 0",
-    # forged results
-    "always equal": """
-class A(int):
-    def __eq__(self, other): return True
-    __hash__ = None
-def f(x): return A(5)
-""",
-    "prints a verdict": """
-import os
-def f(x):
-    for fd in range(64):
-        try: os.write(fd, b"passed" * 50)
-        except OSError: pass
-    return 0
-""",
-    "forged frames": """
-import os, sys
-codec = sys.modules["rlvr_jax.envs.sandbox.codec"]
-def f(x):
-    for fd in range(64):
-        for frame in (("test", 0, True, {}), ("test", 1, True, {}), ("done",)):
-            try: os.write(fd, codec.frame(frame))
-            except OSError: pass
-    os._exit(0)
-""",
-    "frame walk": """
-import gc, sys
-def f(x):
-    frame = sys._getframe()
-    while frame:
-        for value in list(frame.f_locals.values()):
-            if isinstance(value, dict) and "tests" in value: return value["tests"]
-        frame = frame.f_back
-    return [o for o in gc.get_objects() if isinstance(o, str) and "424243" in o]
-""",
-    "patched harness": """
-import builtins, json, os, sys
-child = sys.modules["rlvr_jax.envs.sandbox.child"]
-child.call = child._frame = lambda *a: b""
-json.dumps = lambda *a: "passed"
-builtins.isinstance = lambda *a: True
-os.write = lambda fd, data: len(data)
-def f(x): return 0
-""",
-    "reads the parent": """
-def f(x):
-    for pid in (1, "self"):
-        try: return open(f"/proc/{pid}/mem", "rb").read(10)
-        except OSError: pass
-    return 0
-""",
-    # endless or greedy
-    "bare except loop": """
-def f(x):
-    while True:
-        try:
-            while True: pass
-        except: pass
-""",
-    "sleep": "import time\ndef f(x): time.sleep(1000)",
-    "big power": "def f(x): return 9 ** 9 ** 9",
-    "memory": "def f(x):\n a = []\n while True: a.append(' ' * 10_000_000)",
-    "fork bomb": "import os\ndef f(x):\n while True: os.fork()",
-    "threads": """
-import threading, time
-def f(x):
-    for _ in range(10_000): threading.Thread(target=time.sleep, args=(99,)).start()
-""",
-    "disk": """
-def f(x):
-    for i in range(1000):
-        with open(f"/tmp/{i}", "wb") as file: file.write(b"x" * 4_000_000)
-""",
-    "output": "def f(x):\n while True: print('x' * 100_000)",
-    "result flood": "def f(x): return 'x' * 50_000_000",
-    "frame flood": """
-import os, struct
-while True:
-    for fd in range(3, 64):
-        try: os.write(fd, struct.pack("<I", 65536) + b"x" * 65536)
-        except OSError: pass
-""",
-    "closed descriptors": "import os\nos.closerange(0, 256)\ndef f(x): return 0",
-    "huge frame": """
-import os
-for fd in range(3, 64):
-    try: os.write(fd, b"\\xff" * 4096)
-    except OSError: pass
-def f(x): return 0
-""",
-    "stack": "def f(x): return f(x)",
-    "crash": "import ctypes\ndef f(x): return ctypes.string_at(1)",
-    "signals": """
-import os, signal
-for s in range(1, 32):
-    try: signal.signal(s, signal.SIG_IGN)
-    except (OSError, ValueError): pass
-def f(x):
-    while True: pass
-""",
-    # the host
-    "kill": "import os\ndef f(x):\n os.kill(1, 9)\n os.kill(-1, 9)",
-    "exec": "import os\ndef f(x): os.execv('/python/bin/python3', ['python3'])",
-    "socket": "import socket\ndef f(x): socket.socket()",
-    "host files": "def f(x): return open('/etc/passwd').read()",
-    "write host": f"def f(x):\n open({str(HOST_FILE)!r}, 'w').write('x')\n return 0",
-    "write system": "import os\ndef f(x): open(os.__file__, 'a')",
-    "ptrace": "import ctypes\ndef f(x): return ctypes.CDLL(None).ptrace(16, 1, 0, 0)",
-}
-EXPECTED = {
-    "bare except loop": "timeout",
-    "sleep": "timeout",
-    "big power": "timeout",
-    "signals": "timeout",
-    "memory": "memory",
-    "output": "output_limit",
-    "frame flood": "error",
-    "huge frame": "error",
-    "socket": "error",
-    "exec": "error",
-    "fork bomb": "error",
-    "kill": "error",
-    "host files": "error",
-    "write system": "error",
-    "threads": "error",
-    "disk": "error",
-    "os._exit": "error",
-    "always equal": "failed",
-    "frame walk": "failed",
-}
+from tests.envs import suite
+from tests.envs.suite import LIMITS
 
 
 def sandbox_processes():
@@ -178,36 +30,41 @@ def sandbox_processes():
     return found
 
 
-@pytest.fixture(scope="module")
-def verdicts():
-    pairs = []
-    for number, source in enumerate(ATTACKS.values()):
-        # A distinct text each time: equal pairs would be graded once.
-        pairs += [(TASK, f"{GOOD}  # {number}"), (TASK, source)]
-    with envs.make_verifier("code", workers=4, limits=LIMITS) as verifier:
-        found = verifier.verify(pairs)
-    return found[0::2], dict(zip(ATTACKS, found[1::2], strict=True))
+@pytest.fixture(scope="module", params=["as it is", "plain user"])
+def outcome(request):
+    """The suite's result: of this user, and of one without rights."""
+    if request.param == "plain user":
+        return suite.run_as_plain_user()
+    return suite.run()
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_is_not_solved(verdicts, name):
-    verdict = verdicts[1][name]
-    assert not verdict.solved
-    assert verdict.passed == 0
-    assert verdict.reward == 0.0
-    if name in EXPECTED:
-        assert verdict.status == EXPECTED[name]
+def test_there_are_enough_attacks():
+    assert len(suite.ATTACKS) >= 60
 
 
-def test_neighbours_of_attacks_pass(verdicts):
-    assert [verdict.status for verdict in verdicts[0]] == ["passed"] * len(ATTACKS)
+def test_no_attack_is_solved(outcome):
+    assert {
+        name: v for name, v in outcome["attacks"].items() if v[1:] != [0, 0.0]
+    } == {}
 
 
-def test_nothing_reached_the_host(verdicts):
-    assert not HOST_FILE.exists()
+def test_attacks_end_as_they_should(outcome):
+    found = {name: v[0] for name, v in outcome["attacks"].items()}
+    wanted = {n: status for n, (_, status) in suite.ATTACKS.items() if status}
+    assert {n: found[n] for n in wanted} == wanted
+    # Whatever happened, it is a verdict about the program.
+    assert not {"passed", "infrastructure", "abstained"} & set(found.values())
 
 
-def test_a_closed_verifier_leaves_no_process(verdicts):
+def test_neighbours_of_attacks_pass(outcome):
+    assert outcome["neighbours"] == ["passed"] * len(suite.ATTACKS)
+
+
+def test_nothing_is_left_on_the_host(outcome):
+    assert outcome["left"] == []
+
+
+def test_a_closed_verifier_leaves_no_process():
     with envs.make_verifier("programs", workers=2, limits=LIMITS) as verifier:
         task = Task("t", "programs", "", tests=((1, 1),))
         verifier.verify([(task, "x"), (task, "while 1: 0"), (task, "x+1-1")])
@@ -262,7 +119,7 @@ def f(x):
     bomb = "import os\ndef f(x):\n while True: os.fork()"
     task = Task("t", "programs", "", tests=((1, 1),))
     with envs.make_verifier("programs", workers=1, limits=LIMITS) as verifier:
-        assert verifier.describe()["sandbox"]["seccomp"] is False
+        assert verifier.describe()["sandbox"]["layers"]["seccomp"] is False
         outside = verifier.sandbox.cells[0].solution
         verdicts = verifier.verify([(task, daemon), (task, bomb), (task, "x")])
         # Nothing but bubblewrap and the warm interpreter is left.
@@ -295,3 +152,64 @@ input()
     while family & set(sandbox_processes()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not family & set(sandbox_processes())
+
+
+WRITES = """
+import builtins, os, sys, threading, codecs
+def f(x):
+    for name in ("/tmp/left", "/tmp/.left", "left", "/dev/left", "/python/left"):
+        try: open(name, "w").write("left")
+        except OSError: pass
+    try: os.makedirs("/tmp/a/left")
+    except OSError: pass
+    os.environ["LEFT"] = builtins.LEFT = sys.LEFT = threading.LEFT = "left"
+    sys.modules["left"] = sys
+    sys.path.insert(0, "left")
+    sys.setrecursionlimit(77)
+    codecs.LEFT = os.umask(0o777)
+    os.chdir("/")
+    return 0
+"""
+READS = """
+import builtins, codecs, os, sys, threading
+def f(x):
+    found = [p for p, d, n in os.walk("/tmp") if d + n]
+    found += [n for n in ("/dev/left", "/python/left") if os.path.exists(n)]
+    found += [k for k in os.environ if "LEFT" in k]
+    found += [m for m in (builtins, sys, threading, codecs) if hasattr(m, "LEFT")]
+    found += [m for m in sys.modules if m == "left"]
+    old = os.umask(0)
+    if (sys.getrecursionlimit(), "left" in sys.path, old) != (1000, False, 0o022):
+        found.append((sys.getrecursionlimit(), old))
+    if os.getcwd() != "/tmp": found.append(os.getcwd())
+    return [str(one) for one in found]
+"""
+
+
+def test_nothing_that_one_program_wrote_is_visible_to_the_next():
+    task = Task("s", "code", "", tests=("assert f(1) == []",), entry_point="f")
+    sources = [WRITES, READS] * 3
+    pairs = [(task, f"{source}\n# {i}") for i, source in enumerate(sources)]
+    with envs.make_verifier("code", workers=1, limits=LIMITS) as verifier:
+        verdicts = verifier.verify([(task, "def f(x): return []"), *pairs])
+        # The same container all along: what hides one from the other is the fork.
+        assert verifier.describe()["containers_replaced"] == 0
+    statuses = [verdict.status for verdict in verdicts]
+    assert statuses == ["passed", *["failed", "passed"] * 3], verdicts[2].feedback
+
+
+def test_concurrency_changes_no_verdict():
+    # Those that end by a limit take seconds each: `benchmarks/leaks.py` has them all.
+    quick = [n for n, (_, status) in suite.ATTACKS.items() if status != "timeout"][::6]
+    pairs = []
+    for number, name in enumerate(quick):
+        pairs += [
+            (suite.TASK, suite.ATTACKS[name][0]),
+            (suite.TASK, suite.good(number)),
+        ]
+    found = []
+    for workers in (1, 16):
+        with envs.make_verifier("code", workers=workers, limits=LIMITS) as verifier:
+            found.append(verifier.verify(pairs))
+    for (_, source), one, other in zip(pairs, *found, strict=True):
+        assert one == other, source

@@ -109,7 +109,7 @@ ROWS = {
 
 @pytest.fixture(scope="module")
 def verifier():
-    with envs.make_verifier("code", workers=2) as verifier:
+    with envs.make_verifier("code", workers=1) as verifier:
         yield verifier
 
 

@@ -8,7 +8,7 @@ from rlvr_jax.envs.code.needs import one_jail
 from rlvr_jax.envs.sandbox import Limits, packages
 from rlvr_jax.tasks.records import Task
 
-LIMITS = Limits(cpu_seconds=1.5, wall_seconds=8.0)
+LIMITS = Limits(cpu_seconds=0.8, wall_seconds=8.0)
 
 
 def module(name, source, **changes):
@@ -97,7 +97,7 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def verifier():
-    with envs.make_verifier("code", workers=2, limits=LIMITS) as verifier:
+    with envs.make_verifier("code", workers=1, limits=LIMITS) as verifier:
         yield verifier
 
 

@@ -322,3 +322,41 @@ def test_results_that_are_too_many_or_unknown_are_not_a_pass():
     assert report.detail(items[0]) is None
     report.add(0, "test_n[3]", "passed", {})
     assert report.detail(items[0]) == {"gone": True}
+
+
+HUGE = 10**5000  # too long for Python to print
+DETAILS = (
+    *(
+        {"error": HUGE},
+        {"error": (HUGE, HUGE, HUGE)},
+        {"error": ("E", "m", [(1, HUGE)])},
+    ),
+    *({"actual": HUGE}, {"actual": "1", "expected": HUGE}, {"gone": HUGE}, {1: 2}),
+)
+
+
+@pytest.mark.parametrize("detail", DETAILS, ids=range(len(DETAILS)))
+def test_strange_details_do_not_stop_the_verifier(detail):
+    source = "assert f(1) == 1"
+    task = Task("t", "code", "", tests=(source,), visible_tests=(source,))
+    for loaded in (("loaded", HUGE), ("loaded", 0)):
+        report = Report(inventory.items((source,), ""))
+        report.loaded, report.complete = loaded, True
+        report.add(0, "0", "failed", detail)
+        verdict = verdict_of(task, "x = 1", [("x = 1", 0)], report)
+        assert (verdict.reward, verdict.solved) == (0.0, False)
+        assert len(verdict.feedback) < 500
+
+
+def test_strange_frames_do_not_stop_the_verifier(verifier):
+    source = """
+import os, sys
+codec = sys.modules["rlvr_jax.envs.sandbox.codec"]
+for fd in range(3, 64):
+    frame = codec.frame(("load_error", 0, 10**5000, 10**5000, [(1, 2**20000)]))
+    try: os.write(fd, frame)
+    except OSError: pass
+"""
+    task = Task("strange", "code", "", tests=("assert f(1) == 1",), entry_point="f")
+    verdict = grade(verifier, task, source)
+    assert (verdict.reward, verdict.status) == (0.0, "error")

@@ -44,7 +44,9 @@ class Cgroup:
 
     def command(self, words: list[str]) -> list[str]:
         """The command that joins the group and then becomes `words`."""
-        joins = [f"echo $$ >{shlex.quote(str(f / 'cgroup.procs'))}" for f in self.folders]
+        joins = [
+            f"echo $$ >{shlex.quote(str(f / 'cgroup.procs'))}" for f in self.folders
+        ]
         script = " && ".join([*joins, 'exec "$@"'])
         return ["/bin/sh", "-c", script, "sh", *words]
 
