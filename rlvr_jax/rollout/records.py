@@ -58,3 +58,8 @@ class Rollout:
     verdicts: list[dict[int, Verdict]]
     entropies: np.ndarray
     seconds: dict[str, float]
+
+    @property
+    def statuses(self) -> list[str]:
+        """The status of every verdict."""
+        return [verdict.status for row in self.verdicts for verdict in row.values()]
