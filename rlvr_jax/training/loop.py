@@ -43,7 +43,7 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
         ValueError: impossible settings or input, or a folder of another run.
         FloatingPointError: a metric became NaN or infinite.
     """
-    bench, params = open_workbench(config)
+    bench, params = open_workbench(config, workdir)
     with bench:
         source = find_source(workdir, config, resume)
         train_step = make_train_step(bench)
@@ -183,6 +183,7 @@ def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
         "prompts_skipped": bench.num_skipped,
         "tasks_outside_difficulty": bench.num_outside,
         "tasks_duplicated": bench.num_duplicates,
+        "tasks_tried": bench.tried,
     }
     (workdir / "host.json").write_text(json.dumps(description, indent=1))
 
