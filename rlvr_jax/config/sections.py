@@ -115,7 +115,8 @@ class SamplerSection:
     """Shapes that the sampler may compile, see `sampling.Buckets`.
 
     Attributes:
-        contexts: contexts decoded together.
+        contexts: contexts decoded together, a wave; each wave is verified while the
+            next ones are decoded.
         context_lengths: tokens of their caches; () takes one size, the longest
             history that the limits allow.
         chunk: tokens per prefill call, and first size of the cache of new tokens.

@@ -92,11 +92,25 @@ def try_tasks(
         check that was made the ids that failed (`self_check`) or their statuses
         (`self_test`). A reference that the host failed to run has not failed.
     """
-    report = {"tried": len(rows), "fingerprint": _fingerprint(rows, config)}
-    known = _known(workdir).get(name, {})
-    if known.get("fingerprint") == report["fingerprint"]:
-        return known
-    section = config.tasks
+    fingerprint = _fingerprint(rows, config)
+    report = _known(workdir).get(name, {})
+    if report.get("fingerprint") != fingerprint:
+        found = _tried(verifier, rows, config, name)
+        report = {"tried": len(rows), "fingerprint": fingerprint, **found}
+    for check, what in _WHAT.items():
+        if check in report:
+            names = list(report[check])
+            shown = ", ".join(names[:5]) + (", .." if len(names) > 5 else "")
+            line = f"{name}: {what}: {len(names)} of {len(rows)}"
+            tqdm.tqdm.write(line + (f" ({shown})" if shown else ""), file=sys.stderr)
+    return report
+
+
+def _tried(
+    verifier: envs.Verifier, rows: Sequence[Task], config: Config, name: str
+) -> dict[str, Any]:
+    """What each check that is wanted finds."""
+    section, report = config.tasks, {}
     if section.self_check and isinstance(verifier, MathVerifier):
         with tqdm.tqdm(desc=f"check {name}", unit=" answers") as bar:
 
@@ -115,21 +129,14 @@ def try_tasks(
                     if verdict.status != "infrastructure":
                         report["self_test"][task] = verdict.status
                 bar.update(len(batch))
-    for check, what in _WHAT.items():
-        if check in report:
-            _say(f"{name}: {what}", list(report[check]), len(rows))
     return report
-
-
-def _say(what: str, names: list[str], total: int) -> None:
-    shown = ", ".join(names[:5]) + (", .." if len(names) > 5 else "")
-    line = f"{what}: {len(names)} of {total}{f' ({shown})' if shown else ''}"
-    tqdm.tqdm.write(line, file=sys.stderr)
 
 
 def _fingerprint(rows: Sequence[Task], config: Config) -> str:
     section = config.tasks
-    digest = hashlib.sha256(repr((section.self_check, section.self_test)).encode())
+    digest = hashlib.sha256(
+        repr((section.verifier, section.self_check, section.self_test)).encode()
+    )
     for task in rows:
         digest.update(repr(task).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
@@ -141,5 +148,5 @@ def _known(workdir: pathlib.Path | None) -> dict[str, Any]:
         return {}
     try:
         return json.loads((workdir / "host.json").read_text())["tasks_tried"]
-    except (ValueError, KeyError):  # an older or half-written file
+    except (ValueError, KeyError, TypeError):  # an older or half-written file
         return {}
