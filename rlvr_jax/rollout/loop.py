@@ -103,6 +103,8 @@ def rollout(
     sampling_time = 0.0
     try:
         while waiting or grading:
+            # First in, first out: turns come in order, so that two neighbouring ones at
+            # the most have caches, and no order depends on who is ready first.
             if not waiting:
                 turn, nodes, samples, future = grading.popleft()
                 growth.grade(nodes, background.result(future))
@@ -115,6 +117,8 @@ def rollout(
             nodes = growth.add(samples, wave.parents)
             sampling_time += time.perf_counter() - start
             future = background.submit(growth.pairs(nodes))
+            if wave.turn + 1 == len(branching):
+                samples = None  # nobody continues them: their caches may go
             grading.append((wave.turn, nodes, samples, future))
     finally:
         background.close()

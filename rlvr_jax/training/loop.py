@@ -46,7 +46,7 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
         Preempted: the process was told to stop (SIGTERM); it finished the step it was
             in, saved it, and the same call goes on from there.
     """
-    bench, params = open_workbench(config)
+    bench, params = open_workbench(config, workdir)
     with bench, StopRequest() as stop:
         source = find_source(workdir, config, resume)
         train_step = make_train_step(bench)
@@ -192,6 +192,7 @@ def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
         "prompts_skipped": bench.num_skipped,
         "tasks_outside_difficulty": bench.num_outside,
         "tasks_duplicated": bench.num_duplicates,
+        "tasks_tried": bench.tried,
     }
     (workdir / "host.json").write_text(json.dumps(description, indent=1))
 

@@ -10,6 +10,7 @@ Prints seconds per rollout, medians over the steps, with the first one left out.
 """
 
 import argparse
+import collections
 import statistics
 import threading
 import time
@@ -51,31 +52,34 @@ class Serial:
         return self._sampler.extend(*args, **settings)
 
 
-def measure(bench, params, verify, steps):
-    """{"overlap" or "serial": [seconds of each rollout by phase]}."""
-    found = {"overlap": [], "serial": []}
-    for step in range(steps):
-        batch = bench.stream.batch(step, bench.config.rollout.prompts)
-        for name in found:
-            serial = Serial(bench.sampler, verify)
-            plain = name == "overlap"
-            bench.verifier._verdicts.clear()  # both grade the same responses
-            start = time.perf_counter()
-            grown = rollout(
-                bench.sampler if plain else serial,
-                params,
-                batch,
-                tokenizer=bench.tokenizer,
-                verify=verify if plain else serial.verify,
-                limits=bench.limits,
-                key=jax.random.key(step),
-            )
-            seconds = {"total": time.perf_counter() - start, **grown.seconds}
-            if not plain:  # it waits inside the sampler's calls
-                work = seconds["verify"] + seconds["verify_hidden"]
-                seconds = {"total": seconds["total"], "verify": work}
-            found[name].append(seconds)
-    return found
+def one(bench, params, verify, step, overlap):
+    """Seconds of one rollout by phase."""
+    serial = Serial(bench.sampler, verify)
+    bench.verifier._verdicts.clear()  # both kinds grade the same responses
+    start = time.perf_counter()
+    grown = rollout(
+        bench.sampler if overlap else serial,
+        params,
+        bench.stream.batch(step, bench.config.rollout.prompts),
+        tokenizer=bench.tokenizer,
+        verify=verify if overlap else serial.verify,
+        limits=bench.limits,
+        key=jax.random.key(step),
+    )
+    seconds = {"total": time.perf_counter() - start, **grown.seconds}
+    if not overlap:  # it waits inside the sampler's calls
+        seconds["verify"] += seconds.pop("verify_hidden")
+        seconds["sample"] = seconds["total"] - seconds["verify"]
+    return seconds
+
+
+def opened(contexts):
+    """A workbench whose sampler decodes so many contexts together."""
+    values = quickstart.get_config("murphy_mars")
+    values.sampler.contexts = (contexts,)
+    bench, params = open_workbench(configs.parse(values))
+    bench.warm_up(params, training=True, evaluation=False)
+    return bench, params
 
 
 def main():
@@ -84,26 +88,27 @@ def main():
     parser.add_argument("--contexts", type=int, nargs="+", default=[32, 16])
     parser.add_argument("--sleep", type=float, default=0.003)
     settings = parser.parse_args()
-    for contexts in settings.contexts:
-        values = quickstart.get_config("murphy_mars")
-        values.sampler.contexts = (contexts,)
-        bench, params = open_workbench(configs.parse(values))
-        with bench:
-            bench.warm_up(params, training=True, evaluation=False)
+    benches = {contexts: opened(contexts) for contexts in settings.contexts}
+    found = collections.defaultdict(list)
+    for step in range(settings.steps):
+        for contexts, (bench, params) in benches.items():
 
             def slow(pairs, verifier=bench.verifier):
                 time.sleep(settings.sleep * len(pairs))
                 return verifier.verify(pairs)
 
             for label, verify in (("real", bench.verifier.verify), ("slow", slow)):
-                found = measure(bench, params, verify, settings.steps)
-                for name, rows in found.items():
-                    medians = {
-                        key: statistics.median(row[key] for row in rows[1:])
-                        for key in rows[0]
-                    }
-                    shown = "  ".join(f"{k} {v:.2f}" for k, v in medians.items())
-                    print(f"contexts {contexts:3} {label:5} {name:8} {shown}")
+                for name in ("overlap", "serial"):
+                    seconds = one(bench, params, verify, step, name == "overlap")
+                    found[label, contexts, name].append(seconds)
+    for (label, contexts, name), rows in found.items():
+        medians = {
+            key: statistics.median(row[key] for row in rows[1:]) for key in rows[0]
+        }
+        shown = "  ".join(f"{key} {value:.2f}" for key, value in medians.items())
+        print(f"{label:5} contexts {contexts:3} {name:8} {shown}")
+    for bench, _ in benches.values():
+        bench.verifier.close()
 
 
 if __name__ == "__main__":
