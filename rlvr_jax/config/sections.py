@@ -243,6 +243,22 @@ class EvalSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class SandboxSection:
+    """Where model-written programs run (verifiers `code` and `programs`).
+
+    Attributes:
+        require: layers without which not to start, of those that
+            `rlvr_jax.envs.sandbox.LAYERS` explains: namespaces, files, user, seccomp,
+            limits, cgroup. What a host holds is in a run's host.json.
+        allow_unsafe: run without a wall where there is none: only for programs that you
+            trust, on a machine that may be lost.
+    """
+
+    require: tuple[str, ...] = ()
+    allow_unsafe: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class CheckpointSection:
     """What is kept of a run.
 
@@ -274,6 +290,7 @@ class Config:
     steps: int = 100
     model: ModelSection = ModelSection()
     tasks: TasksSection = TasksSection()
+    sandbox: SandboxSection = SandboxSection()
     rollout: RolloutSection = RolloutSection()
     sampler: SamplerSection = SamplerSection()
     credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)

@@ -196,7 +196,9 @@ def _verifier(kind: str, config: Config) -> envs.Verifier:
     """The verifier of a kind of tasks, or of the configuration's functions."""
     section = config.tasks
     if section.verifier != "function":
-        return envs.make_verifier(kind, workers=section.verifier_workers)
+        sandboxed = kind in envs.SANDBOXED
+        settings = dataclasses.asdict(config.sandbox) if sandboxed else {}
+        return envs.make_verifier(kind, workers=section.verifier_workers, **settings)
     return envs.make_verifier(
         "function",
         workers=section.verifier_workers,
