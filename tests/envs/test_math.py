@@ -85,6 +85,9 @@ def test_an_unmarked_number_is_no_answer(response):
         (f"2+2?\n\n{BOX_INSTRUCTION}", r"\boxed"),
         (f"2+2?\n\n{HASHES_INSTRUCTION}", "####"),
         (f"Of 1+1 it is #### 2. 2+2? {BOX_INSTRUCTION}", r"\boxed"),
+        # The last one counts, not the most frequent one.
+        (f"#### 1\n#### 2\n2+2? {BOX_INSTRUCTION}", r"\boxed"),
+        (f"Of \\boxed{{1}} and \\boxed{{3}} the mean? {HASHES_INSTRUCTION}", "####"),
         ("2+2? Answer in <answer> </answer>.", "<answer>"),
         (
             [

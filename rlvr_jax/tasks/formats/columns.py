@@ -66,7 +66,7 @@ def _refuse(name: str) -> None:
 
 
 # Entries of `Task.metadata` that verifiers obey: a parser sets them, never a column.
-OBEYED = ("preamble", "test_framework", "parameters")
+OBEYED = ("preamble", "test_framework", "files", "parameters")
 
 
 def others(row: dict, used: Collection[str]) -> dict:

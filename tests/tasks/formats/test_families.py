@@ -73,6 +73,7 @@ def test_each_needed_column_is_named_when_it_is_missing(tmp_path, name, row):
 def test_other_columns_are_metadata_and_command_nothing(tmp_path, name, row):
     extra = {"hint": "think", "shots": [1, {"a": 2}], "empty": None, "ID2": 0}
     orders = {"preamble": "import os", "test_framework": "unittest", "parameters": [1]}
+    orders |= {"files": {"solution.py": "import os"}}
     path = write(tmp_path / "rows.jsonl", row)
     (plain,) = read_tasks(path, format=name)
     write(path, {**row, **extra, **orders})
