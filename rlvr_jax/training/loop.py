@@ -14,8 +14,15 @@ import tqdm
 
 from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.config import Config
+from rlvr_jax.envs import STATUSES
 from rlvr_jax.evaluation import evaluate
-from rlvr_jax.metrics import CompileCounter, MetricsFile, check_finite, tree_metrics
+from rlvr_jax.metrics import (
+    CompileCounter,
+    MetricsFile,
+    check_finite,
+    status_metrics,
+    tree_metrics,
+)
 from rlvr_jax.rollout import rollout
 from rlvr_jax.training.preemption import Preempted, StopRequest
 from rlvr_jax.training.records import write_rollouts
@@ -39,7 +46,7 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
         Preempted: the process was told to stop (SIGTERM); it finished the step it was
             in, saved it, and the same call goes on from there.
     """
-    bench, params = open_workbench(config)
+    bench, params = open_workbench(config, workdir)
     with bench, StopRequest() as stop:
         source = find_source(workdir, config, resume)
         train_step = make_train_step(bench)
@@ -143,6 +150,8 @@ def _train_once(
     )
     end = time.perf_counter()
     metrics |= tree_metrics(grown.tree, grown.entropies)
+    metrics |= status_metrics(grown.statuses, STATUSES)
+    metrics |= {f"reward/{name}": x for name, x in bench.verifier.means().items()}
     metrics |= {f"time/{name}": value for name, value in grown.seconds.items()}
     metrics |= {"time/update": end - middle, "time/step": end - start}
     every = config.checkpoint.rollouts_every
@@ -167,6 +176,7 @@ def _evaluate(
         verify=bench.verifier.verify,
     )
     bench.sampler.release()
+    bench.verifier.means()  # the next step's are of the next step's responses
     folder = workdir / "eval"
     folder.mkdir(exist_ok=True)
     (folder / f"step_{step:06d}.json").write_text(json.dumps(result, indent=1))
@@ -182,6 +192,7 @@ def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
         "prompts_skipped": bench.num_skipped,
         "tasks_outside_difficulty": bench.num_outside,
         "tasks_duplicated": bench.num_duplicates,
+        "tasks_tried": bench.tried,
     }
     (workdir / "host.json").write_text(json.dumps(description, indent=1))
 

@@ -1,6 +1,7 @@
 """Everything that a run holds open: policy, tokenizer, tasks, sampler, verifier."""
 
 import dataclasses
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import tqdm
 from rlvr_jax import envs, models, sampling, tasks
 from rlvr_jax.config import Config, model_directory
 from rlvr_jax.rollout import Limits
+from rlvr_jax.training import soundness
 
 Params = dict[str, Any]
 
@@ -29,6 +31,7 @@ class Workbench:
         num_skipped: prompts of the data sets that were longer than the limit.
         num_outside: training tasks outside tasks.difficulty.
         num_duplicates: training tasks whose prompt came before.
+        tried: per data set, what trying its answers found, see `soundness`.
     """
 
     config: Config
@@ -41,6 +44,7 @@ class Workbench:
     num_skipped: int
     num_outside: int = 0
     num_duplicates: int = 0
+    tried: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def limits(self) -> Limits:
@@ -83,11 +87,14 @@ class Workbench:
         self.verifier.close()
 
 
-def open_workbench(config: Config) -> tuple[Workbench, Params]:
+def open_workbench(
+    config: Config, workdir: pathlib.Path | None = None
+) -> tuple[Workbench, Params]:
     """Loads and checks everything a run needs, before anything is compiled.
 
     Args:
         config: of the run.
+        workdir: of the run, where an earlier start may have tried the tasks.
 
     Returns:
         The workbench, and the start policy's parameters (float32).
@@ -121,9 +128,6 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         )
     if config.tasks.source == "programs":
         _check_generated(tokenizer, config)
-        stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
-    else:
-        stream = tasks.DatasetStream(training, seed=config.seed)
     model, params = models.load(directory)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
@@ -135,17 +139,31 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         remat=config.model.remat,
         unroll=config.model.unroll,
     )
+    sampler = sampling.Sampler(model, buckets=_buckets(model, config))
+    verifier = _verifier(kinds.pop(), config)
+    try:
+        training, held_out, tried = soundness.sound_tasks(
+            verifier, training, held_out, config, workdir
+        )
+    except BaseException:
+        verifier.close()
+        raise
+    if config.tasks.source == "programs":
+        stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
+    else:
+        stream = tasks.DatasetStream(training, seed=config.seed)
     workbench = Workbench(
         config=config,
         tokenizer=tokenizer,
         model=model,
-        sampler=sampling.Sampler(model, buckets=_buckets(model, config)),
-        verifier=_verifier(kinds.pop(), config),
+        sampler=sampler,
+        verifier=verifier,
         stream=stream,
         held_out=held_out[: config.eval.tasks],
         num_skipped=skipped,
         num_outside=outside,
         num_duplicates=duplicates,
+        tried=tried,
     )
     return workbench, params
 
