@@ -17,12 +17,21 @@ class ModelSection:
         remat: recompute each layer in the backward pass.
         unroll: layers per step of the loop over layers; all of a small model at once
             is faster on a CPU, one compiles fastest.
+        thinking: `on` or `off`, for chat templates with the switch `enable_thinking`
+            (off: Qwen3's responses begin after an empty thought); `template` leaves it
+            to the template.
     """
 
     path: str = ""
     dtype: str = "float32"
     remat: bool = True
     unroll: int = 1
+    thinking: str = "template"
+
+    @property
+    def thinking_switch(self) -> bool | None:
+        """`thinking` as `tasks.load_tokenizer` takes it."""
+        return {"template": None, "on": True, "off": False}[self.thinking]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,17 +236,35 @@ class EvalSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class SandboxSection:
+    """Where model-written programs run (verifiers `code` and `programs`).
+
+    Attributes:
+        require: layers without which not to start, of those that
+            `rlvr_jax.envs.sandbox.LAYERS` explains: namespaces, files, user, seccomp,
+            limits, cgroup. What a host holds is in a run's host.json.
+        allow_unsafe: run without a wall where there is none: only for programs that you
+            trust, on a machine that may be lost.
+    """
+
+    require: tuple[str, ...] = ()
+    allow_unsafe: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class CheckpointSection:
     """What is kept of a run.
 
     Attributes:
         every: steps between checkpoints; the last step is always saved.
         keep: newest checkpoints kept.
+        keep_every: steps divisible by it are kept as well; 0: no others.
         rollouts_every: steps between rollout files; 0: none.
     """
 
     every: int = 50
     keep: int = 2
+    keep_every: int = 0
     rollouts_every: int = 1
 
 
@@ -256,6 +283,7 @@ class Config:
     steps: int = 100
     model: ModelSection = ModelSection()
     tasks: TasksSection = TasksSection()
+    sandbox: SandboxSection = SandboxSection()
     rollout: RolloutSection = RolloutSection()
     sampler: SamplerSection = SamplerSection()
     credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)

@@ -97,7 +97,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         OSError: a file cannot be read.
     """
     directory = model_directory(config)
-    tokenizer = tasks.load_tokenizer(directory)
+    tokenizer = tasks.load_tokenizer(directory, thinking=config.model.thinking_switch)
     _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
     same = training is held_out
@@ -178,7 +178,9 @@ def _verifier(kind: str, config: Config) -> envs.Verifier:
     """The verifier of a kind of tasks, or of the configuration's functions."""
     section = config.tasks
     if section.verifier != "function":
-        return envs.make_verifier(kind, workers=section.verifier_workers)
+        sandboxed = kind in envs.SANDBOXED
+        settings = dataclasses.asdict(config.sandbox) if sandboxed else {}
+        return envs.make_verifier(kind, workers=section.verifier_workers, **settings)
     return envs.make_verifier(
         "function",
         workers=section.verifier_workers,
