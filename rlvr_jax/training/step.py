@@ -91,9 +91,7 @@ class TrainStep:
             None if mesh is None else state,
             donate_argnums=0,
         )
-        self._score = self._jit(
-            lambda *arguments: self._log_probs(*arguments)[0], rows
-        )
+        self._score = self._jit(lambda *arguments: self._log_probs(*arguments)[0], rows)
 
     def _jit(
         self, function: Callable[..., Any], shardings: Any, **options: Any
