@@ -44,6 +44,6 @@ setup(
         "gguf": ["gguf"],
         "parquet": ["pyarrow"],
         "reasoning": ["reasoning-gym==0.1.25"],
-        "test": ["pytest", "hypothesis", "ruff"],
+        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff"],
     },
 )

@@ -8,4 +8,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 install test
 ruff format --check .
 ruff check .
-exec python -m pytest -q "$@"
+# A file stays in one process, so that its fixtures are made once.
+exec python -m pytest -q --numprocesses=auto --maxprocesses=8 --dist=loadfile "$@"
