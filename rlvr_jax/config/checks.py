@@ -41,6 +41,8 @@ POSITIVE = (
     "eval.turns",
     "checkpoint.every",
     "checkpoint.keep",
+    "mesh.heartbeat_seconds",
+    "mesh.wait_seconds",
 )
 NOT_NEGATIVE = (
     "rollout.budget",

@@ -212,11 +212,16 @@ class MeshSection:
             together layer by layer where they are used.
         tensor: parts that heads, MLP and vocabulary are cut into; lies within a
             process.
+        heartbeat_seconds: a process that is silent for so long is dead, and ends all.
+        wait_seconds: how long a process waits for the slowest, before each phase in
+            which their devices speak to each other.
     """
 
     data: int = 1
     fsdp: int = 1
     tensor: int = 1
+    heartbeat_seconds: int = 100
+    wait_seconds: int = 3600
 
     @property
     def sizes(self) -> tuple[int, int, int]:
