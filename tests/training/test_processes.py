@@ -13,7 +13,11 @@ import sys
 import jax
 import pytest
 
+from rlvr_jax import models
+from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.config import to_json
+from rlvr_jax.training.step import TrainStep
+from tests.training import tiny
 from tests.training.conftest import write_rows
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -21,8 +25,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 REORDERED = 1e-5
 
 
-def start(configs, workdir, silent=""):
+def start(configs, workdir, silent="", devices=1):
     """Processes of one run, each with a configuration; [(exit code, stderr), ...]."""
+    fake = f"--xla_force_host_platform_device_count={devices}"
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -39,7 +44,7 @@ def start(configs, workdir, silent=""):
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
             "JAX_PLATFORMS": "cpu",
             "PYTHONPATH": str(ROOT),
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",
+            "XLA_FLAGS": f"--xla_backend_optimization_level=0 {fake}",
         }
         command = [sys.executable, "-m", "tests.training.process"]
         processes.append(
@@ -82,8 +87,23 @@ def attempts(workdir):
     )
 
 
+def last_weights(config, workdir):
+    """Parameters of the last checkpoint, on one device."""
+    model, params = models.load(config.model.path)
+    step = TrainStep(
+        model,
+        objective=config.objective,
+        optimizer=config.optimizer,
+        num_steps=config.steps,
+        head_chunk=config.update.head_chunk,
+    )
+    with Checkpoints(workdir / "checkpoints") as checkpoints:
+        state, _ = checkpoints.restore(checkpoints.steps()[-1], step.init(params))
+    return state.params
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["uneven", "empty", "silent"])
+@pytest.mark.parametrize("case", ["uneven", "empty", "silent", "mesh"])
 def test_two_processes_have_the_curve_of_one(make_config, tmp_path, case):
     changes = {
         # Three prompts: two and one.
@@ -92,20 +112,26 @@ def test_two_processes_have_the_curve_of_one(make_config, tmp_path, case):
         "empty": {"rollout__prompts": 1, "rollout__branching": (4,)},
         # Two tasks, one of them never graded: someone has no usable row at each step.
         "silent": {"tasks__source": str(write_rows(tmp_path / "two.jsonl", 2))},
+        # Two devices each: weights cut over processes, heads over a process's own.
+        "mesh": {"rollout__branching": (4,), "update__minibatches": 2},
     }[case]
     silent = "sum/1" if case == "silent" else ""
     settings = {
         "steps": 3,
         "checkpoint__every": 2,
         "objective__kl_coefficient": 0.1,
-        "update__minibatches": 1,
+        "objective__old_log_probs": "recompute",
         **changes,
     }
     one = make_config(**settings)
     two = make_config(**settings, mesh__data=-1)
+    devices = 1
+    if case == "mesh":
+        two = make_config(**settings, mesh__fsdp=2, mesh__tensor=2)
+        devices = 2
     ends = start([one], tmp_path / "one", silent)
     assert ends[0][0] == 0, ends[0][1]
-    ends = start([two, two], tmp_path / "two", silent)
+    ends = start([two, two], tmp_path / "two", silent, devices)
     assert [code for code, _ in ends] == [0, 0], "\n".join(w for _, w in ends)
     expected, got = curve(tmp_path / "one"), curve(tmp_path / "two")
     assert len(expected) == len(got) == 3
@@ -116,6 +142,9 @@ def test_two_processes_have_the_curve_of_one(make_config, tmp_path, case):
             assert other[name] == close, name
     assert any(row["grad/norm"] > 0 for row in expected if "grad/norm" in row)
     assert attempts(tmp_path / "one") == attempts(tmp_path / "two")
+    # What two processes saved, one reads.
+    weights = [last_weights(one, tmp_path / name) for name in ("two", "one")]
+    tiny.assert_close(*weights, REORDERED)
 
 
 @pytest.mark.slow
