@@ -8,7 +8,9 @@ waits in vain can then say for what, and for whom.
 import hashlib
 import itertools
 import os
-from typing import Any
+import sys
+import time
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -66,12 +68,30 @@ def start(
             num_processes,
             process_id,
             heartbeat_timeout_seconds=heartbeat_seconds,
+            shutdown_timeout_seconds=heartbeat_seconds,
         )
     except ValueError as error:
         raise ValueError(
             "several processes need coordinator (host:port), num_processes and"
             f" process_id, by flags or variables, or a launcher that JAX knows: {error}"
         ) from error
+
+
+def leave(code: int) -> NoReturn:
+    """Ends this process with an exit code, after an error.
+
+    One of several does not stay for the others' goodbye, which they may never say: they
+    find it silent within `heartbeat_seconds`.
+    """
+    if not jax.distributed.is_initialized():
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if is_first():
+        # The service that the others speak through lives here: let them hear the end
+        # of what is under way, which may be the same error.
+        time.sleep(1)
+    os._exit(code)
 
 
 def is_first() -> bool:

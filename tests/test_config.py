@@ -48,6 +48,7 @@ CHANGED = {
     "algorithm": "mine",
     "model.path": "/some/where",
     "model.dtype": "bfloat16",
+    "model.thinking": "off",
     "tasks.source": "rows.jsonl",
     "tasks.format": "gsm8k",
     "tasks.eval_source": "held.jsonl",

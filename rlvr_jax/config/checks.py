@@ -6,6 +6,7 @@ from rlvr_jax.config.sections import Config
 
 CHOICES = {
     "model.dtype": ("float32", "bfloat16"),
+    "model.thinking": ("template", "on", "off"),
     "tasks.too_long": ("error", "skip"),
     "tasks.verifier": ("", "function"),
     "rollout.expand": ("unsolved", "visible_failed", "all"),

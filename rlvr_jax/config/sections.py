@@ -17,12 +17,21 @@ class ModelSection:
         remat: recompute each layer in the backward pass.
         unroll: layers per step of the loop over layers; all of a small model at once
             is faster on a CPU, one compiles fastest.
+        thinking: `on` or `off`, for chat templates with the switch `enable_thinking`
+            (off: Qwen3's responses begin after an empty thought); `template` leaves it
+            to the template.
     """
 
     path: str = ""
     dtype: str = "float32"
     remat: bool = True
     unroll: int = 1
+    thinking: str = "template"
+
+    @property
+    def thinking_switch(self) -> bool | None:
+        """`thinking` as `tasks.load_tokenizer` takes it."""
+        return {"template": None, "on": True, "off": False}[self.thinking]
 
 
 @dataclasses.dataclass(frozen=True)

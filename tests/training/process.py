@@ -12,7 +12,7 @@ import zlib
 import jax
 
 from rlvr_jax import config as configs
-from rlvr_jax import distributed, envs
+from rlvr_jax import command_line, distributed, envs
 from rlvr_jax.envs.verdict import Verdict, unknown
 from rlvr_jax.training import loop, workbench
 
@@ -44,4 +44,5 @@ def main(settings, workdir, silent):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    arguments, sys.argv[1:] = sys.argv[1:], []
+    command_line.run(lambda: main(*arguments))
