@@ -275,6 +275,27 @@ def test_a_size_must_be_above_zero(path):
         configs.parse(with_values(**{path.replace(".", "__"): zero}))
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mesh__fsdp": 0}, r"mesh\.fsdp must be 1 or more, or -1 for all .*; got 0"),
+        ({"mesh__tensor": -2}, r"mesh\.tensor must be 1 or more, or -1 .*; got -2"),
+        (
+            {"mesh__data": -1, "mesh__tensor": -1},
+            r"mesh\.tensor: one of them may be -1; got \(-1, 1, -1\)",
+        ),
+    ],
+)
+def test_a_mesh_that_cannot_be(values, message):
+    with pytest.raises(ValueError, match=message):
+        configs.parse(with_values(**values))
+
+
+def test_one_size_of_a_mesh_may_be_the_rest():
+    mesh = configs.parse(with_values(mesh__fsdp=-1, mesh__tensor=2)).mesh
+    assert mesh.sizes == (1, -1, 2)
+
+
 def test_not_a_number_is_no_temperature():
     with pytest.raises(
         ValueError, match=r"rollout\.temperature must be above 0; got n"

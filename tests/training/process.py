@@ -11,8 +11,8 @@ import zlib
 
 import jax
 
-from rlvr_jax import config as configs
 from rlvr_jax import command_line, distributed, envs
+from rlvr_jax import config as configs
 from rlvr_jax.envs.verdict import Verdict, unknown
 from rlvr_jax.training import loop, workbench
 
