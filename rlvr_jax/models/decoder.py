@@ -210,6 +210,8 @@ def gather_outer(config: ModelConfig, name: str, weight: jax.Array) -> jax.Array
 
 def embed_tokens(embed: jax.Array, tokens: jax.Array, dtype: Any) -> jax.Array:
     """Rows of the embedding [V, D] for ids [...]: [..., D] in `dtype`."""
+    # Ids go to all parts of the vocabulary, no part of it to the ids.
+    tokens = constrain(tokens, "rows", ...)
     x = jnp.take(embed, tokens, axis=0, mode="clip").astype(dtype)
     return constrain(x, "rows", ...)
 

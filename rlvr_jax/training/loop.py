@@ -196,15 +196,9 @@ def _train_once(
 def _evaluate(
     bench: Workbench, state: TrainState, step: int, workdir: pathlib.Path
 ) -> dict[str, float]:
-    """Evaluates the policy, keeps the table, returns the means.
-
-    Process 0 does it, with the weights that all bring to it; the others get no means.
-    """
+    """Evaluates the policy, keeps the table, returns the means."""
     distributed.barrier("evaluation", wait_seconds=bench.config.mesh.wait_seconds)
     bench.sampler.prepare(state.params)
-    if not distributed.is_first():
-        bench.sampler.release()
-        return {}
     result = evaluate(
         bench.sampler,
         state.params,
@@ -214,9 +208,10 @@ def _evaluate(
         verify=bench.verifier.verify,
     )
     bench.sampler.release()
-    folder = workdir / "eval"
-    folder.mkdir(exist_ok=True)
-    (folder / f"step_{step:06d}.json").write_text(json.dumps(result, indent=1))
+    if distributed.is_first():
+        folder = workdir / "eval"
+        folder.mkdir(exist_ok=True)
+        (folder / f"step_{step:06d}.json").write_text(json.dumps(result, indent=1))
     return {name: row["mean"] for name, row in result["metrics"].items()}
 
 
