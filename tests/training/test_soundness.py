@@ -166,5 +166,6 @@ def test_what_was_tried_is_in_no_steps_metrics():
 
     config = configs.parse({"tasks": {"self_test": True}})
     with Parts() as verifier:
-        soundness.sound_tasks(verifier, [Task("a", "code", "", "good")], [], config)
+        rows = [Task("a", "code", "", "good")]
+        soundness.sound_tasks(verifier, rows, rows, config)
         assert verifier.means_taken == 1
