@@ -141,11 +141,6 @@ def _check_verifier(config: Config) -> None:
             f"tasks.verifier_functions {functions} need tasks.verifier 'function'; got"
             f" {config.tasks.verifier!r}"
         )
-    if config.tasks.verifier == "function" and config.tasks.self_test:
-        raise ValueError(
-            "tasks.self_test tries references on a built-in verifier, but"
-            " tasks.verifier is 'function': set it to False"
-        )
     if weights and len(weights) != len(functions):
         raise ValueError(
             "tasks.verifier_weights must be one for each of tasks.verifier_functions,"

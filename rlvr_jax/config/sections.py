@@ -52,8 +52,8 @@ class TasksSection:
         deduplicate: leave out training tasks whose prompt came before (counted).
         self_check: leave out training tasks whose gold answer the math verifier cannot
             read (named in host.json); 15 ms for each that is not a number.
-        self_test: leave out training tasks whose reference the verifier does not
-            accept (likewise); costs a verification for each task.
+        self_test: leave out training tasks whose reference (in a code block or box)
+            the verifier does not accept (likewise); verifies each task once.
         levels: shares of the difficulty levels of generated programs.
         max_prompt_tokens: longest prompt, tokens of the rendered chat turn.
         too_long: `error` or `skip` (counted) for longer prompts.

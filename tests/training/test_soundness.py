@@ -156,15 +156,16 @@ def test_generated_training_tasks_are_not_tried():
     assert list(found[2]) == ["tasks.eval_source"]
 
 
-def test_a_users_functions_are_not_tried_on_references():
-    message = r"tasks\.self_test tries references on a built-in verifier"
-    with pytest.raises(ValueError, match=message):
-        configs.parse(
-            {
-                "tasks": {
-                    "verifier": "function",
-                    "verifier_functions": ("a:b",),
-                    "self_test": True,
-                }
-            }
-        )
+def test_what_was_tried_is_in_no_steps_metrics():
+    class Parts(References):
+        means_taken = 0
+
+        def means(self):
+            self.means_taken += 1
+            return {}
+
+    config = configs.parse({"tasks": {"self_test": True}})
+    with Parts() as verifier:
+        rows = [Task("a", "code", "", "good")]
+        soundness.sound_tasks(verifier, rows, rows, config)
+        assert verifier.means_taken == 1
