@@ -216,6 +216,36 @@ class OptimizerSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class MeshSection:
+    """Devices of a run, of all its processes, as a grid `data` x `fsdp` x `tensor`.
+
+    Rows of a micro-batch are spread over data x fsdp. One size may be -1: all devices
+    that the others leave.
+
+    Attributes:
+        data: copies of the weights.
+        fsdp: parts that the width of the weights and the optimizer is cut into; brought
+            together layer by layer where they are used.
+        tensor: parts that heads, MLP and vocabulary are cut into; lies within a
+            process.
+        heartbeat_seconds: a process that is silent for so long is dead, and ends all.
+        wait_seconds: how long a process waits for the slowest, before each phase in
+            which their devices speak to each other.
+    """
+
+    data: int = 1
+    fsdp: int = 1
+    tensor: int = 1
+    heartbeat_seconds: int = 100
+    wait_seconds: int = 3600
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(data, fsdp, tensor)."""
+        return self.data, self.fsdp, self.tensor
+
+
+@dataclasses.dataclass(frozen=True)
 class EvalSection:
     """Evaluation, with turns and sampling of its own.
 
@@ -296,6 +326,7 @@ class Config:
     credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)
     objective: ObjectiveSection = ObjectiveSection()
     update: UpdateSection = UpdateSection()
+    mesh: MeshSection = MeshSection()
     optimizer: OptimizerSection = OptimizerSection()
     eval: EvalSection = EvalSection()
     checkpoint: CheckpointSection = CheckpointSection()

@@ -12,9 +12,9 @@ response, and the first turn has others behind which its verification hides: 32 
 are one wave of 32 contexts.
 
 Seen on 2 busy CPU cores, three steps, against a rollout that verifies a turn as one
-batch: with 32 contexts 6.0 s against 6.6 s with the real verifier, and 6.3 s against
-8.8 s with the slow one (it waits 2.7 s instead of 4.4 s); with 16 contexts 3.9 s
-against 6.3 s, and 6.1 s against 8.4 s.
+batch: 32 contexts 6.0 s against 6.6 s with the real verifier, 6.3 s against 8.8 s with
+the slow one (it waits 2.7 s instead of 4.4 s); 16 contexts 3.9 s against 6.3 s, and
+6.1 s against 8.4 s.
 """
 
 import argparse

@@ -165,7 +165,7 @@ def test_what_was_tried_is_in_no_steps_metrics():
             return {}
 
     config = configs.parse({"tasks": {"self_test": True}})
+    rows = [Task("a", "code", "", "good")]
     with Parts() as verifier:
-        rows = [Task("a", "code", "", "good")]
         soundness.sound_tasks(verifier, rows, rows, config)
         assert verifier.means_taken == 1
