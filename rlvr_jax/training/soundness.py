@@ -9,7 +9,7 @@ from typing import Any
 
 import tqdm
 
-from rlvr_jax import envs
+from rlvr_jax import distributed, envs
 from rlvr_jax.config import Config
 from rlvr_jax.envs.math import MathVerifier
 from rlvr_jax.tasks import Task
@@ -77,11 +77,12 @@ def try_tasks(
 
     What was found for the same tasks by an earlier start in `workdir` is taken from its
     host.json: a resumed run has the same tasks, also where an answer was near a limit
-    of time.
+    of time. Several processes try a part each and share what they find: all leave out
+    the same tasks, whichever host was slow.
 
     Args:
         verifier: of the tasks.
-        rows: tasks with unique ids.
+        rows: tasks with unique ids, the same in all processes.
         config: `tasks.self_check` looks at gold answers of mathematics, if the
             verifier is the built-in one; `tasks.self_test` grades all references.
         name: of the data set: its setting, such as "tasks.source".
@@ -95,10 +96,17 @@ def try_tasks(
     fingerprint = _fingerprint(rows, config)
     report = _known(workdir).get(name, {})
     if report.get("fingerprint") != fingerprint:
-        found = _tried(verifier, rows, config, name)
+        own = distributed.share(len(rows))
+        found = _tried(verifier, rows[own.start : own.stop], config, name)
+        parts = distributed.all_texts(
+            f"trial of {name}",
+            json.dumps(found),
+            wait_seconds=config.mesh.wait_seconds,
+        )
+        found = _together([json.loads(part) for part in parts])
         report = {"tried": len(rows), "fingerprint": fingerprint, **found}
     for check, what in _WHAT.items():
-        if check in report:
+        if check in report and distributed.is_first():
             names = list(report[check])
             shown = ", ".join(names[:5]) + (", .." if len(names) > 5 else "")
             line = f"{name}: {what}: {len(names)} of {len(rows)}"
@@ -131,6 +139,17 @@ def _tried(
                 bar.update(len(batch))
         verifier.means()  # those of a run are of its own responses
     return report
+
+
+def _together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all processes found, of what each of them found."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        if "self_check" in part:
+            found.setdefault("self_check", []).extend(part["self_check"])
+        if "self_test" in part:
+            found.setdefault("self_test", {}).update(part["self_test"])
+    return found
 
 
 def _fingerprint(rows: Sequence[Task], config: Config) -> str:
