@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from rlvr_jax import config as configs
-from rlvr_jax import envs
+from rlvr_jax import distributed, envs
 from rlvr_jax.envs.verdict import unknown
 from rlvr_jax.tasks import Task
 from rlvr_jax.training import loop, soundness, workbench
@@ -165,7 +165,32 @@ def test_what_was_tried_is_in_no_steps_metrics():
             return {}
 
     config = configs.parse({"tasks": {"self_test": True}})
+    rows = [Task("a", "code", "", "good")]
     with Parts() as verifier:
-        rows = [Task("a", "code", "", "good")]
         soundness.sound_tasks(verifier, rows, rows, config)
         assert verifier.means_taken == 1
+
+
+def test_processes_try_a_part_each_and_leave_out_the_same(monkeypatch):
+    rows = [
+        Task(f"t/{i}", "code", "", answer)
+        for i, answer in enumerate(["bad", "good", "good", "bad", "bad"])
+    ]
+    config = configs.parse({"tasks": {"self_test": True}})
+    texts = {}
+
+    def run(process):
+        def all_texts(name, text, *, wait_seconds):
+            texts[process] = text
+            return [texts[i] for i in sorted(texts)]
+
+        part = distributed.share_of(len(rows), 2, process)
+        monkeypatch.setattr(distributed, "share", lambda count: part)
+        monkeypatch.setattr(distributed, "all_texts", all_texts)
+        with References() as verifier:
+            kept = soundness.sound_tasks(verifier, rows, rows, config)[0]
+            assert sorted(verifier.graded) == [rows[i].id for i in part]
+        return [task.id for task in kept]
+
+    run(1)  # the others' part, which process 0 hears
+    assert run(0) == run(1) == ["t/1", "t/2"]
