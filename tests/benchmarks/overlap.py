@@ -15,6 +15,9 @@ Seen on 2 busy CPU cores, three steps, against a rollout that verifies a turn as
 batch: with 32 contexts 6.0 s against 6.6 s with the real verifier, and 6.3 s against
 8.8 s with the slow one (it waits 2.7 s instead of 4.4 s); with 16 contexts 3.9 s
 against 6.3 s, and 6.1 s against 8.4 s.
+Sizes of waves by turns, five steps each: with the real verifier 7.4 s for 32 contexts,
+7.3 s for 16 and 9.3 s for 8; with the slow one 9.2, 7.0 and 8.6 s. All three sampled
+the same ids.
 """
 
 import argparse
