@@ -200,6 +200,31 @@ class OptimizerSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class MeshSection:
+    """Devices of a run, of all its processes, as a grid `data` x `fsdp` x `tensor`.
+
+    Rows of a micro-batch are spread over data x fsdp. One size may be -1: all devices
+    that the others leave.
+
+    Attributes:
+        data: copies of the weights.
+        fsdp: parts that the width of the weights and the optimizer is cut into; brought
+            together layer by layer where they are used.
+        tensor: parts that heads, MLP and vocabulary are cut into; lies within a
+            process.
+    """
+
+    data: int = 1
+    fsdp: int = 1
+    tensor: int = 1
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(data, fsdp, tensor)."""
+        return self.data, self.fsdp, self.tensor
+
+
+@dataclasses.dataclass(frozen=True)
 class EvalSection:
     """Evaluation, with turns and sampling of its own.
 
@@ -261,6 +286,7 @@ class Config:
     credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)
     objective: ObjectiveSection = ObjectiveSection()
     update: UpdateSection = UpdateSection()
+    mesh: MeshSection = MeshSection()
     optimizer: OptimizerSection = OptimizerSection()
     eval: EvalSection = EvalSection()
     checkpoint: CheckpointSection = CheckpointSection()

@@ -17,6 +17,7 @@ from rlvr_jax.models.attention import attention
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
 from rlvr_jax.models.projection import project
+from rlvr_jax.sharding import constrain, gather_weight
 
 Attend = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
 LayerAttend = Callable[[int, jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
@@ -106,14 +107,26 @@ class Block(nn.Module):
             k = rms_norm(k, weights["key_norm"], config.norm_epsilon)
         q = rotate(q, positions, config.rope_theta)
         k = rotate(k, positions, config.rope_theta)
+        q = constrain(q, "rows", ..., "heads", None)
+        k = constrain(k, "rows", ..., "kv_heads", None)
+        v = constrain(v, "rows", ..., "kv_heads", None)
         out, aux = attend(q, k, v)
         x = x + self._matmul(out.reshape(*x.shape[:-1], -1), "output")
+        x = constrain(x, "rows", ...)
         inner = rms_norm(x, weights["mlp_norm"], config.norm_epsilon)
         gated = nn.silu(self._matmul(inner, "gate")) * self._matmul(inner, "up")
-        return x + self._matmul(gated, "down"), aux
+        gated = constrain(gated, "rows", ..., "mlp")
+        x = x + self._matmul(gated, "down")
+        return constrain(x, "rows", ...), aux
 
     def _matmul(self, x: jax.Array, name: str) -> jax.Array:
-        return project(x, self.weights[name].astype(self.dtype))
+        config = self.config
+        weight = gather_weight(
+            self.weights[name].astype(self.dtype),
+            block_parameters(config)[name].axes,
+            num_kv_heads=config.num_kv_heads,
+        )
+        return project(x, weight)
 
     def _heads(self, x: jax.Array, name: str, heads: int) -> jax.Array:
         out = self._matmul(x, name)
@@ -181,14 +194,22 @@ class Decoder(nn.Module):
             length=self.config.num_layers,
             unroll=self.unroll,
         )
-        x = embed_tokens(self.embed, tokens, self.dtype)
+        embed = gather_outer(self.config, "embed", self.embed)
+        x = embed_tokens(embed, tokens, self.dtype)
         x, _ = stack(self.layers, x, positions, last_reader)
         return rms_norm(x, self.norm, self.config.norm_epsilon)
 
 
+def gather_outer(config: ModelConfig, name: str, weight: jax.Array) -> jax.Array:
+    """`embed` or `head` as it is used on a mesh, see `sharding.gather_weight`."""
+    axes = outer_parameters(config)[name].axes
+    return gather_weight(weight, axes, num_kv_heads=config.num_kv_heads)
+
+
 def embed_tokens(embed: jax.Array, tokens: jax.Array, dtype: Any) -> jax.Array:
     """Rows of the embedding [V, D] for ids [...]: [..., D] in `dtype`."""
-    return jnp.take(embed, tokens, axis=0, mode="clip").astype(dtype)
+    x = jnp.take(embed, tokens, axis=0, mode="clip").astype(dtype)
+    return constrain(x, "rows", ...)
 
 
 def unstack(model: Decoder, params: dict[str, Any], dtype: Any) -> dict[str, Any]:

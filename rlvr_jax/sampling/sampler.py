@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from rlvr_jax import models
+from rlvr_jax import models, sharding
 from rlvr_jax.sampling import caches, steps
 from rlvr_jax.sampling.buckets import Buckets
 from rlvr_jax.sampling.programs import Programs
@@ -58,14 +58,30 @@ class Sampler:
     Args:
         model: the decoder; its `dtype` is the type of computation and caches.
         buckets: allowed shapes; the default doubles every size.
+        mesh: of the training: its weights are brought from there to this process's part
+            of it, where contexts are spread. None is one device.
+
+    Raises:
+        ValueError: a bucket of contexts that cannot be spread evenly.
     """
 
     def __init__(
-        self, model: models.Decoder, *, buckets: Buckets | None = None
+        self,
+        model: models.Decoder,
+        *,
+        buckets: Buckets | None = None,
+        mesh: jax.sharding.Mesh | None = None,
     ) -> None:
         self.model = model
         self.buckets = buckets or Buckets()
-        self.programs = Programs(model)
+        groups = sharding.row_groups(sharding.sampling_mesh(mesh))
+        sharding.check_multiple(
+            "sampler.contexts",
+            self.buckets.contexts,
+            groups,
+            "this process's devices / mesh.tensor",
+        )
+        self.programs = Programs(model, mesh=mesh)
         self._source: Any = None
         self._params: Any = None
 

@@ -68,6 +68,7 @@ def make_train_step(bench: Workbench) -> TrainStep:
         optimizer=config.optimizer,
         num_steps=config.steps,
         head_chunk=config.update.head_chunk,
+        mesh=bench.mesh,
     )
 
 
@@ -168,6 +169,7 @@ def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
     """What the run found on its host, beside its configuration."""
     description = {
         "devices": [str(device) for device in jax.devices()],
+        "mesh": dict(bench.mesh.shape) if bench.mesh else {},
         "jax": jax.__version__,
         "verifier": bench.verifier.describe(),
         "prompts_skipped": bench.num_skipped,

@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import tqdm
 
-from rlvr_jax import envs, models, sampling, tasks
+from rlvr_jax import envs, models, sampling, sharding, tasks
 from rlvr_jax.config import Config, model_directory
 from rlvr_jax.rollout import Limits
 
@@ -26,6 +27,7 @@ class Workbench:
         verifier: grades responses.
         stream: training tasks of each step.
         held_out: tasks of the evaluation.
+        mesh: of the training; None is one device.
         num_skipped: prompts of the data sets that were longer than the limit.
         num_outside: training tasks outside tasks.difficulty.
         num_duplicates: training tasks whose prompt came before.
@@ -38,6 +40,7 @@ class Workbench:
     verifier: envs.Verifier
     stream: tasks.DatasetStream | tasks.ProgramStream
     held_out: Sequence[tasks.Task]
+    mesh: jax.sharding.Mesh | None
     num_skipped: int
     num_outside: int = 0
     num_duplicates: int = 0
@@ -97,6 +100,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         OSError: a file cannot be read.
     """
     directory = model_directory(config)
+    mesh, places = _mesh(config, models.ModelConfig.from_directory(directory))
     tokenizer = tasks.load_tokenizer(directory)
     _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
@@ -124,7 +128,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
     else:
         stream = tasks.DatasetStream(training, seed=config.seed)
-    model, params = models.load(directory)
+    model, params = models.load(directory, shardings=places)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
             f"{directory}: the tokenizer has {tokenizer.vocab_size} ids but the model"
@@ -139,15 +143,48 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         config=config,
         tokenizer=tokenizer,
         model=model,
-        sampler=sampling.Sampler(model, buckets=_buckets(model, config)),
+        sampler=sampling.Sampler(model, buckets=_buckets(model, config), mesh=mesh),
         verifier=_verifier(kinds.pop(), config),
         stream=stream,
         held_out=held_out[: config.eval.tasks],
+        mesh=mesh,
         num_skipped=skipped,
         num_outside=outside,
         num_duplicates=duplicates,
     )
     return workbench, params
+
+
+def _mesh(
+    config: Config, model: models.ModelConfig
+) -> tuple[jax.sharding.Mesh | None, Any]:
+    """(the mesh of the training, where each parameter lies); (None, None): one device.
+
+    Raises:
+        ValueError: sizes that do not divide the devices, the model or the rows.
+    """
+    sizes = sharding.resolve_sizes(
+        config.mesh.sizes, jax.device_count(), num_processes=jax.process_count()
+    )
+    sharding.check_model(
+        sizes,
+        num_heads=model.num_heads,
+        num_kv_heads=model.num_kv_heads,
+        vocab_size=model.vocab_size,
+        width=model.width,
+        mlp_width=model.mlp_width,
+    )
+    data, fsdp, _ = sizes
+    spread = "mesh.data x mesh.fsdp"
+    sharding.check_multiple("update.rows", [config.update.rows], data * fsdp, spread)
+    mesh = sharding.make_mesh(sizes)
+    places = sharding.parameter_shardings(
+        mesh,
+        models.logical_axes(model),
+        sharding.TRAINING_RULES,
+        num_kv_heads=model.num_kv_heads,
+    )
+    return mesh, places
 
 
 def _buckets(model: models.Decoder, config: Config) -> sampling.Buckets:
