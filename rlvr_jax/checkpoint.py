@@ -1,4 +1,8 @@
-"""Checkpoints of a run: arrays and a JSON note, complete or not there (Orbax)."""
+"""Checkpoints of a run: arrays and a JSON note, complete or not there (Orbax).
+
+A save copies the arrays to the host and returns; files are written while the run goes
+on, under another name until they are whole.
+"""
 
 import pathlib
 from typing import Any
@@ -13,30 +17,41 @@ class Checkpoints:
     Args:
         directory: made if it is not there.
         keep: newest checkpoints kept; all of them by default.
+        keep_every: steps divisible by it are kept as well; None: no others.
     """
 
-    def __init__(self, directory: pathlib.Path, *, keep: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        *,
+        keep: int | None = None,
+        keep_every: int | None = None,
+    ) -> None:
         self._directory = directory.resolve()
         self._manager = ocp.CheckpointManager(
             self._directory,
             options=ocp.CheckpointManagerOptions(
-                max_to_keep=keep, enable_async_checkpointing=False
+                max_to_keep=keep, keep_period=keep_every
             ),
         )
 
     def steps(self) -> list[int]:
-        """Steps of the complete checkpoints, ascending."""
+        """Steps of the complete checkpoints, ascending; waits for one in writing."""
+        self._manager.wait_until_finished()
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
-        """Writes `state` (a pytree of arrays) and `note`; returns when complete."""
+        """Writes `state` (a pytree of arrays) and `note`.
+
+        Returns once the arrays are copied, so that they may change or be donated. What
+        went wrong in writing is raised by the next call, or at the end of the `with`.
+        """
         self._manager.save(
             step,
             args=ocp.args.Composite(
                 state=ocp.args.StandardSave(state), note=ocp.args.JsonSave(note)
             ),
         )
-        self._manager.wait_until_finished()
 
     def delete_after(self, step: int) -> None:
         """Deletes the checkpoints of later steps: a run that goes back repeats them."""
@@ -79,4 +94,5 @@ class Checkpoints:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._manager.wait_until_finished()
         self._manager.close()

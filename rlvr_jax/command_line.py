@@ -1,9 +1,17 @@
-"""What the commands share: the start, and errors that a person can act on."""
+"""What the commands share: the start, and errors that a person can act on.
+
+Exit codes: 0 done, 1 a metric became NaN, 2 bad input, 75 told to stop and saved.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
+
+from rlvr_jax.training.preemption import Preempted
+
+# sysexits.h's "temporary failure, try again": schedulers can be told to requeue on it.
+REQUEUE = 75
 
 
 def run(main: Callable[[], None]) -> None:
@@ -14,6 +22,9 @@ def run(main: Callable[[], None]) -> None:
         logging.set_verbosity(logging.WARNING)
         try:
             main()
+        except Preempted as stop:
+            print(stop, file=sys.stderr)
+            sys.exit(REQUEUE)
         except (ValueError, OSError, FloatingPointError) as error:
             _stop(str(error), 1 if isinstance(error, FloatingPointError) else 2)
 

@@ -10,7 +10,7 @@ A mesh of one device is None: nothing is constrained and nothing moves.
 import contextlib
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -269,11 +269,13 @@ def constrain(x: jax.Array, *names: Any) -> jax.Array:
         here = names.index(...)
         more = x.ndim - len(names) + 1
         names = names[:here] + (None,) * more + names[here + 1 :]
-    places = [SAMPLING_RULES[name] if name else None for name in names]
-    places = [
-        place if size % _extent(mesh, place) == 0 else None
-        for place, size in zip(places, x.shape, strict=True)
-    ]
+    places = []
+    for name, size in zip(names, x.shape, strict=True):
+        axes = _axes(SAMPLING_RULES[name] if name else None)
+        # Within `over_rows` rows are already the group's own.
+        axes = tuple(axis for axis in axes if axis not in mesh.manual_axes)
+        divides = size % math.prod(mesh.shape[axis] for axis in axes) == 0
+        places.append(axes if axes and divides else None)
     return jax.lax.with_sharding_constraint(x, PartitionSpec(*places))
 
 
@@ -317,7 +319,38 @@ _gather.defvjp(_gather_forward, _gather_backward)
 def is_split(name: str) -> bool:
     """Whether the mesh in use, if any, splits the axis of this name."""
     mesh = jax.sharding.get_abstract_mesh()
-    return not mesh.empty and _extent(mesh, SAMPLING_RULES[name]) > 1
+    if mesh.empty:
+        return False
+    return math.prod(mesh.shape[axis] for axis in _axes(SAMPLING_RULES[name])) > 1
+
+
+def over_rows(function: Callable[..., Any], whole: Any, *rows: Any) -> Any:
+    """`function(whole, *rows)`, by each group of devices on its own rows.
+
+    The gradient of `whole` is summed over the groups once, when `function` is done: a
+    loop in it would else be compiled to a sum over all devices at every turn.
+
+    Args:
+        function: whose results have rows on their first axis.
+        whole: pytree that each group has whole, but for `tensor`.
+        rows: arrays with rows on their first axis.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.shape["data"] * mesh.shape["fsdp"] == 1:
+        return function(whole, *rows)
+    own = PartitionSpec(ROWS)
+
+    def of_group(whole: Any, *rows: Any) -> Any:
+        # From here on each group has its own; the way back is the sum over groups.
+        return function(jax.lax.pcast(whole, ROWS, to="varying"), *rows)
+
+    mapped = jax.shard_map(
+        of_group,
+        in_specs=(PartitionSpec(), *(own for _ in rows)),
+        out_specs=own,
+        axis_names=set(ROWS),
+    )
+    return mapped(whole, *rows)
 
 
 def handout_mesh(mesh: Mesh) -> Mesh:
@@ -341,9 +374,8 @@ def _mesh(devices: np.ndarray, names: tuple[str, ...]) -> Mesh:
     return Mesh(devices, names, axis_types=(AxisType.Auto,) * len(names))
 
 
-def _extent(mesh: Any, place: str | tuple[str, ...] | None) -> int:
-    axes = (place,) if isinstance(place, str) else place or ()
-    return math.prod(mesh.shape[axis] for axis in axes)
+def _axes(place: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (place,) if isinstance(place, str) else place or ()
 
 
 def _divisors(number: int) -> list[int]:

@@ -1,5 +1,6 @@
 """A tiny model that divides over eight devices, and the meshes it is tried on."""
 
+import dataclasses
 import functools
 
 import jax
@@ -36,9 +37,17 @@ def places_of(mesh, rules=sharding.TRAINING_RULES):
 
 
 @functools.cache
-def policy(sizes):
-    """(model, parameters born on the mesh); nobody may donate these."""
-    model, params = models.init(
-        CONFIG, jax.random.key(0), shardings=places_of(mesh_of(sizes))
-    )
-    return model.clone(remat=False), params
+def weights(num_layers=CONFIG.num_layers):
+    """Random weights on one device; nobody may donate these."""
+    config = dataclasses.replace(CONFIG, num_layers=num_layers)
+    return models.init(config, jax.random.key(0))[1]
+
+
+@functools.cache
+def policy(sizes, num_layers=CONFIG.num_layers):
+    """(model, parameters on the mesh); nobody may donate these."""
+    config = dataclasses.replace(CONFIG, num_layers=num_layers)
+    model = models.Decoder(config, remat=False)
+    places = places_of(mesh_of(sizes))
+    params = weights(num_layers)
+    return model, params if places is None else jax.device_put(params, places)

@@ -16,7 +16,7 @@ def advice(plan: Plan, worst: Phase) -> list[str]:
     """
     training = worst.program in ("accumulate", "apply")
     lines = _training(plan) if training else _sampling(plan, worst)
-    data, fsdp, tensor = plan.mesh_sizes
+    data, fsdp, _ = plan.mesh_sizes
     if data > 1 and plan.model.width % (data * fsdp) == 0:
         lines.append(
             f"mesh.data 1 and mesh.fsdp {data * fsdp}: weights and optimizer in"

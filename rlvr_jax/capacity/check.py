@@ -38,7 +38,7 @@ def check_capacity(
     *,
     compiled: Callable[[Program], None] = lambda program: None,
 ) -> Report:
-    """Compiles the train step and the sampler for a topology and adds up what they need.
+    """Compiles the train step and the sampler for a topology; adds up their needs.
 
     Args:
         config: of the run.

@@ -37,8 +37,9 @@ class Collective:
 def collectives(text: str, num_devices: int) -> tuple[list[Collective], list[str]]:
     """The collectives of a compiled program, with the loops around them multiplied.
 
-    A TPU program holds an asynchronous collective several times: where it begins, beside
-    the work that hides it, and where it ends. They share a channel and count once.
+    A TPU program holds an asynchronous collective several times: where it begins,
+    beside the work that hides it, and where it ends. They share a channel: it counts
+    once.
 
     Args:
         text: of `compiled.as_text()`.

@@ -1,6 +1,7 @@
 """Compiled programs as text -> computations, and how often each of them runs."""
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -198,17 +199,15 @@ def _turns(module: Module, place: str, loop: Instruction) -> int | None:
             return None
         return outer(source.operands[index])
 
-    state: dict[int, int | None] = {}
     counters = _counters(module, condition)
-    for index in counters:
-        state[index] = start(index)
+    state = {index: start(index) for index in counters}
     for turn in range(MOST_TURNS):
         go_on = _scalars(module, condition, state.get)(_root(module, condition).name)
         if go_on is None:
             return None
         if not go_on:
             return turn
-        step = _scalars(module, body, lambda i: state[i] if i in state else start(i))
+        step = _scalars(module, body, functools.partial(_element, state, start))
         root = _root(module, body)
         if root.opcode != "tuple":
             return None
@@ -220,6 +219,12 @@ def _turns(module: Module, place: str, loop: Instruction) -> int | None:
             return turn + rate
         state = changed
     return None
+
+
+def _element(
+    state: dict[int, int | None], start: Callable[[int], int | None], index: int
+) -> int | None:
+    return state[index] if index in state else start(index)
 
 
 def _rate(

@@ -56,6 +56,7 @@ NOT_NEGATIVE = (
     "eval.every",
     "eval.temperature",
     "eval.top_k",
+    "checkpoint.keep_every",
     "checkpoint.rollouts_every",
 )
 

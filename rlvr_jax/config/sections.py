@@ -258,11 +258,13 @@ class CheckpointSection:
     Attributes:
         every: steps between checkpoints; the last step is always saved.
         keep: newest checkpoints kept.
+        keep_every: steps divisible by it are kept as well; 0: no others.
         rollouts_every: steps between rollout files; 0: none.
     """
 
     every: int = 50
     keep: int = 2
+    keep_every: int = 0
     rollouts_every: int = 1
 
 

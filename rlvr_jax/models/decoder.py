@@ -5,6 +5,7 @@ axes, one layer after the other), so both compute the same function. Matrices ar
 to the compute type where they are used; norms and biases are read in float32.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from rlvr_jax.models.attention import attention
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
 from rlvr_jax.models.projection import project
-from rlvr_jax.sharding import constrain, gather_weight
+from rlvr_jax.sharding import constrain, gather_weight, over_rows
 
 Attend = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
 LayerAttend = Callable[[int, jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
@@ -195,7 +196,8 @@ class Decoder(nn.Module):
             unroll=self.unroll,
         )
         embed = gather_outer(self.config, "embed", self.embed)
-        x = embed_tokens(embed, tokens, self.dtype)
+        look_up = functools.partial(embed_tokens, dtype=self.dtype)
+        x = over_rows(look_up, embed, tokens)
         x, _ = stack(self.layers, x, positions, last_reader)
         return rms_norm(x, self.norm, self.config.norm_epsilon)
 

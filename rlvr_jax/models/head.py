@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from rlvr_jax.models.decoder import Decoder, gather_outer
-from rlvr_jax.sharding import constrain, is_split
+from rlvr_jax.sharding import constrain, is_split, over_rows
 
 
 def head_logits(model: Decoder, params: dict[str, Any], hidden: jax.Array) -> jax.Array:
@@ -60,13 +60,32 @@ def target_log_probs(
         log_probs float32 [R, K], never above 0, and entropy in nats float32 [R, K];
         both are finite in padding.
     """
+    # Gathered once, not per chunk.
+    name = "embed" if model.config.tied else "head"
+    weight = gather_outer(model.config, name, params[name])
+
+    def of_rows(whole: Any, *rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+        weight, temperature = whole
+        return _in_chunks(model, {name: weight}, temperature, *rows, chunk=chunk)
+
+    return over_rows(of_rows, (weight, temperature), hidden, source, target)
+
+
+def _in_chunks(
+    model: Decoder,
+    params: dict[str, Any],
+    temperature: jax.Array | float,
+    hidden: jax.Array,
+    source: jax.Array,
+    target: jax.Array,
+    *,
+    chunk: int,
+) -> tuple[jax.Array, jax.Array]:
+    """`target_log_probs` on one group of devices; `params` has the head alone."""
     rows, count = target.shape
     chunk = max(1, min(chunk, count))
     chunks = -(-count // chunk)
     padding = ((0, 0), (0, chunks * chunk - count))
-    # Gathered once, not per chunk.
-    name = "embed" if model.config.tied else "head"
-    params = {**params, name: gather_outer(model.config, name, params[name])}
     # Chunks on the leading axis: [chunks, R, chunk].
     source, target = (
         jnp.pad(x, padding).reshape(rows, chunks, chunk).swapaxes(0, 1)

@@ -17,6 +17,7 @@ from rlvr_jax.config import Config
 from rlvr_jax.evaluation import evaluate
 from rlvr_jax.metrics import CompileCounter, MetricsFile, check_finite, tree_metrics
 from rlvr_jax.rollout import rollout
+from rlvr_jax.training.preemption import Preempted, StopRequest
 from rlvr_jax.training.records import write_rollouts
 from rlvr_jax.training.step import TrainState, TrainStep
 from rlvr_jax.training.update import update
@@ -35,9 +36,11 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
     Raises:
         ValueError: impossible settings or input, or a folder of another run.
         FloatingPointError: a metric became NaN or infinite.
+        Preempted: the process was told to stop (SIGTERM); it finished the step it was
+            in, saved it, and the same call goes on from there.
     """
     bench, params = open_workbench(config)
-    with bench:
+    with bench, StopRequest() as stop:
         source = find_source(workdir, config, resume)
         train_step = make_train_step(bench)
         # Donated updates consume the policy; the reference is a copy of its own.
@@ -53,10 +56,12 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
         _write_description(workdir, bench)
         bench.warm_up(state.params, training=True, evaluation=config.eval.every > 0)
         with Checkpoints(
-            workdir / CHECKPOINTS, keep=config.checkpoint.keep
+            workdir / CHECKPOINTS,
+            keep=config.checkpoint.keep,
+            keep_every=config.checkpoint.keep_every or None,
         ) as checkpoints:
             checkpoints.delete_after(first)
-            _run(bench, train_step, state, first, workdir, checkpoints, reference)
+            _run(bench, train_step, state, first, workdir, checkpoints, reference, stop)
 
 
 def make_train_step(bench: Workbench) -> TrainStep:
@@ -80,6 +85,7 @@ def _run(
     workdir: pathlib.Path,
     checkpoints: Checkpoints,
     reference: Any,
+    stop: StopRequest,
 ) -> None:
     """Steps `first` to the end, each with its metrics, evaluation and checkpoint."""
     config = bench.config
@@ -97,8 +103,11 @@ def _run(
         metrics["compile/count"] = compilations.count
         file.write(step, metrics)
         bar.set_postfix_str(_summary(metrics))
-        if done % config.checkpoint.every == 0 or done == config.steps:
+        stopping = stop.requested and done < config.steps
+        if done % config.checkpoint.every == 0 or done == config.steps or stopping:
             checkpoints.save(done, state, {"step": done, "seed": config.seed})
+        if stopping:
+            raise Preempted(done, config.steps)
 
 
 def _train_once(

@@ -22,7 +22,7 @@ CLOSE = 1e-5  # log-probs of two layouts, and how far a draw must be from a boun
 @functools.cache
 def sampled(sizes):
     """(first turn, second turn)."""
-    model, params = policy(sizes)
+    model, params = policy(sizes, 1)
     sampler = sampling.Sampler(model, buckets=BUCKETS, mesh=mesh_of(sizes))
     settings = {"max_new_tokens": LIMIT, "stop_ids": (), "key": KEY}
     first = sampler.generate(
@@ -44,7 +44,7 @@ def sampled(sizes):
 def safe():
     """bool [M, G, T]: no draw so far was within CLOSE of a boundary between tokens."""
     tokens = sampled((1, 1, 1))[0].tokens
-    model, params = policy((1, 1, 1))
+    model, params = policy((1, 1, 1), 1)
     contexts = np.repeat(np.array(CONTEXTS)[:, None], BRANCHES, axis=1)
     rows = np.concatenate([contexts, tokens], axis=2).reshape(-1, 3 + LIMIT)
     logits = np.asarray(models.logits(model, params, rows), np.float64)[:, 2:-1]
@@ -78,7 +78,7 @@ def test_a_mesh_samples_what_one_device_does(sizes):
 @pytest.mark.parametrize("sizes", [(8, 1, 1), (2, 2, 2)], ids=str)
 def test_random_numbers_are_the_same_bits(sizes):
     programs = sampling.Sampler(
-        policy(sizes)[0], buckets=BUCKETS, mesh=mesh_of(sizes)
+        policy(sizes, 1)[0], buckets=BUCKETS, mesh=mesh_of(sizes)
     ).programs
     ids = np.arange(8, dtype=np.uint32)
     expected = choice.uniforms(KEY, jnp.asarray(ids), BRANCHES, LIMIT)

@@ -1,6 +1,10 @@
 """A tiny model, a data set and a verifier without a sandbox, for whole runs."""
 
+import dataclasses
 import json
+import os
+import subprocess
+import sys
 import zlib
 
 import jax
@@ -107,3 +111,52 @@ def make_config(model_directory, data_set):
         return configs.parse(values)
 
     return make
+
+
+@pytest.fixture
+def started(make_config, tmp_path):
+    """A function: starts a command on the small run; compiled programs are shared."""
+    config = make_config(rollout__branching=(2, 1), eval__expand="visible_failed")
+    (tmp_path / "small.py").write_text(
+        "from rlvr_jax import config\n"
+        "def get_config():\n"
+        "    values = config.default_config()\n"
+        f"    values.update_from_flattened_dict({flat(config)!r})\n"
+        "    return values\n"
+    )
+    cache = {
+        name.upper(): str(getattr(jax.config, name))
+        for name in (
+            "jax_compilation_cache_dir",
+            "jax_persistent_cache_min_compile_time_secs",
+            "jax_persistent_cache_min_entry_size_bytes",
+        )
+    }
+
+    def start(name, *arguments):
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                f"rlvr_jax.{name}",
+                f"--config={tmp_path / 'small.py'}",
+                *arguments,
+            ],
+            env=os.environ | cache,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def flat(config):
+    """`section.field` -> value."""
+    values = {}
+    for name, value in dataclasses.asdict(config).items():
+        if isinstance(value, dict):
+            values |= {f"{name}.{field}": v for field, v in value.items()}
+        else:
+            values[name] = value
+    return values

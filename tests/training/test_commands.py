@@ -1,62 +1,23 @@
 """The commands themselves, as processes: their files, lines and exit codes."""
 
-import dataclasses
 import json
-import os
 import re
 import subprocess
-import sys
+import time
 
-import jax
 import pytest
 
 
 @pytest.fixture
-def command(make_config, tmp_path):
-    """A function that runs a command on the small run; compiled programs are shared."""
-    config = make_config(rollout__branching=(2, 1), eval__expand="visible_failed")
-    (tmp_path / "small.py").write_text(
-        "from rlvr_jax import config\n"
-        "def get_config():\n"
-        "    values = config.default_config()\n"
-        f"    values.update_from_flattened_dict({flat(config)!r})\n"
-        "    return values\n"
-    )
-    cache = {
-        name.upper(): str(getattr(jax.config, name))
-        for name in (
-            "jax_compilation_cache_dir",
-            "jax_persistent_cache_min_compile_time_secs",
-            "jax_persistent_cache_min_entry_size_bytes",
-        )
-    }
+def command(started):
+    """A function that runs a command on the small run to its end."""
 
     def run(name, *arguments):
-        return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                f"rlvr_jax.{name}",
-                f"--config={tmp_path / 'small.py'}",
-                *arguments,
-            ],
-            env=os.environ | cache,
-            capture_output=True,
-            text=True,
-        )
+        process = started(name, *arguments)
+        output, errors = process.communicate()
+        return subprocess.CompletedProcess([], process.returncode, output, errors)
 
     return run
-
-
-def flat(config):
-    """`section.field` -> value."""
-    values = {}
-    for name, value in dataclasses.asdict(config).items():
-        if isinstance(value, dict):
-            values |= {f"{name}.{field}": v for field, v in value.items()}
-        else:
-            values[name] = value
-    return values
 
 
 def test_evaluation_writes_into_a_new_folder_and_compares(command, tmp_path):
@@ -84,3 +45,16 @@ def test_a_checkpoint_that_is_not_there_is_one_line(command, tmp_path):
     done = command("evaluate", f"--workdir={tmp_path}", "--checkpoint=3")
     assert done.returncode == 2
     assert re.fullmatch(r"error: --checkpoint must be base, .*got '3'\n", done.stderr)
+
+
+def test_told_to_stop_the_training_saves_and_asks_to_be_run_again(started, tmp_path):
+    workdir = tmp_path / "run"
+    process = started("train", f"--workdir={workdir}", "--config.steps=5000")
+    while not (workdir / "metrics.jsonl").exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 75, errors
+    steps = len((workdir / "metrics.jsonl").read_text().splitlines())
+    assert f"told to stop: saved after {steps} of 5000 steps" in errors
+    assert (workdir / "checkpoints" / str(steps)).is_dir()

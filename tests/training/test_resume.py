@@ -4,7 +4,9 @@ import dataclasses
 import gc
 import json
 import math
+import os
 import shutil
+import signal
 
 import jax
 import numpy as np
@@ -14,6 +16,7 @@ from rlvr_jax import envs, models
 from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.envs.verdict import unknown
 from rlvr_jax.training import loop, workbench
+from rlvr_jax.training.preemption import Preempted
 from rlvr_jax.training.workbench import open_workbench
 from rlvr_jax.training.workdir import saved_steps
 
@@ -131,6 +134,26 @@ def test_resumed_equals_uninterrupted(straight, run_config, train, tmp_path):
     assert len(metrics_of(tmp_path)) == 3
     train(run_config, tmp_path, dies_at=5)
     assert len(metrics_of(tmp_path)) == 5
+    train(run_config, tmp_path)
+    assert_same_run(run_config, tmp_path, straight)
+
+
+def test_told_to_stop_it_saves_and_goes_on(
+    straight, run_config, train, tmp_path, monkeypatch
+):
+    original = loop.update
+
+    def update(train_step, state, *arguments, **settings):
+        if int(state.step) == 2:  # as a scheduler does, in the middle of a step
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(train_step, state, *arguments, **settings)
+
+    monkeypatch.setattr(loop, "update", update)
+    with pytest.raises(Preempted, match=r"saved after 3 of 6 steps"):
+        train(run_config, tmp_path)
+    assert saved_steps(tmp_path / "checkpoints") == [2, 3]
+    # The signal means again what it meant before the run.
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     train(run_config, tmp_path)
     assert_same_run(run_config, tmp_path, straight)
 
