@@ -195,7 +195,9 @@ def each(values: np.ndarray) -> np.ndarray:
     return np.asarray(multihost_utils.process_allgather(values))
 
 
-def _number(value: int | None, environment: Mapping[str, str], name: str) -> int | None:
+def _number(
+    value: int | None, environment: Mapping[str, str], name: str
+) -> int | None:
     if value is not None or not environment.get(name):
         return value
     text = environment[name]

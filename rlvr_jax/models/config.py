@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, Self
 
+from rlvr_jax.models.rotary import Scaling, read_rotary, write_rotary
+
 
 @dataclasses.dataclass(frozen=True)
 class Family:
@@ -13,40 +15,60 @@ class Family:
 
     Attributes:
         architecture: the class name in `architectures`.
-        qk_norm: queries and keys are normalised per head before the rotation.
+        norms: Hugging Face names of a block's two norms, attention's and the MLP's.
+        post_norm: they normalise what attention and MLP give, not what they take.
+        qk_norm: queries and keys are normalised before the rotation.
+        whole_qk_norm: all heads at once and not each on its own.
         qkv_bias: queries, keys and values carry a bias whatever the file says.
-        has_head_dim: the file may set `head_dim` apart from width / heads.
+        has_head_dim: the file says `head_dim` even where it is width / heads.
         defaults: what transformers assumes for a field that the file leaves out.
     """
 
     architecture: str
-    qk_norm: bool
-    qkv_bias: bool
-    has_head_dim: bool
-    defaults: Mapping[str, Any]
+    norms: tuple[str, str] = ("input_layernorm", "post_attention_layernorm")
+    post_norm: bool = False
+    qk_norm: bool = False
+    whole_qk_norm: bool = False
+    qkv_bias: bool = False
+    has_head_dim: bool = False
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 FAMILIES: dict[str, Family] = {
+    # SmolLM2 as well.
     "llama": Family(
         "LlamaForCausalLM",
-        qk_norm=False,
-        qkv_bias=False,
         has_head_dim=True,
         defaults={"max_position_embeddings": 2048, "rms_norm_eps": 1e-6},
     ),
+    # Qwen2.5 as well.
     "qwen2": Family(
         "Qwen2ForCausalLM",
-        qk_norm=False,
         qkv_bias=True,
-        has_head_dim=False,
-        defaults={"max_position_embeddings": 32768, "rms_norm_eps": 1e-6},
+        defaults={
+            "max_position_embeddings": 32768,
+            "rms_norm_eps": 1e-6,
+            "num_key_value_heads": 32,
+        },
     ),
     "qwen3": Family(
         "Qwen3ForCausalLM",
         qk_norm=True,
-        qkv_bias=False,
         has_head_dim=True,
-        defaults={"max_position_embeddings": 32768, "rms_norm_eps": 1e-6},
+        defaults={
+            "max_position_embeddings": 32768,
+            "rms_norm_eps": 1e-6,
+            "num_key_value_heads": 32,
+            "head_dim": 128,
+        },
+    ),
+    "olmo2": Family(
+        "Olmo2ForCausalLM",
+        norms=("post_attention_layernorm", "post_feedforward_layernorm"),
+        post_norm=True,
+        qk_norm=True,
+        whole_qk_norm=True,
+        defaults={"max_position_embeddings": 2048, "rms_norm_eps": 1e-5},
     ),
 }
 
@@ -67,10 +89,11 @@ class ModelConfig:
         rope_theta: base of the rotary frequencies.
         norm_epsilon: added to the mean square in RMSNorm.
         tied: the output head is the transposed embedding.
-        qk_norm: RMSNorm over each head of the queries and keys.
+        qk_norm: RMSNorm over the queries and keys, see `Family.whole_qk_norm`.
         attention_bias: biases on queries, keys and values (none on the output).
         max_position: longest context the model was made for, in tokens.
         initializer_range: standard deviation of random weights.
+        rope_scaling: how the rotary frequencies are stretched; None: not at all.
     """
 
     family: str
@@ -88,6 +111,7 @@ class ModelConfig:
     attention_bias: bool = False
     max_position: int = 2048
     initializer_range: float = 0.02
+    rope_scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -103,6 +127,11 @@ class ModelConfig:
             raise ValueError(
                 f"head_dim: wanted an even number (rotary halves), got {self.head_dim}"
             )
+
+    @property
+    def kind(self) -> Family:
+        """What the family fixes."""
+        return FAMILIES[self.family]
 
     @classmethod
     def from_directory(cls, path: str | pathlib.Path) -> Self:
@@ -153,22 +182,23 @@ class ModelConfig:
             raise ValueError(f"config.json lacks {', '.join(missing)}")
         sizes = {ours: values[theirs] for ours, theirs in needed.items()}
         heads = sizes["num_heads"]
-        head_dim = values.get("head_dim") if family.has_head_dim else None
+        rope_theta, rope_scaling = read_rotary(values)
         return cls(
             family=name,
             **sizes,
             num_kv_heads=values.get("num_key_value_heads") or heads,
-            head_dim=head_dim or sizes["width"] // heads,
-            rope_theta=_rope_theta(fields),
+            head_dim=values.get("head_dim") or sizes["width"] // heads,
+            rope_theta=rope_theta,
             tied=bool(values.get("tie_word_embeddings", False)),
             qk_norm=family.qk_norm,
             attention_bias=family.qkv_bias,
             initializer_range=values.get("initializer_range", 0.02),
+            rope_scaling=rope_scaling,
         )
 
     def to_hf(self) -> dict[str, Any]:
         """The `config.json` content that transformers reads back as this model."""
-        family = FAMILIES[self.family]
+        family = self.kind
         fields = {
             "architectures": [family.architecture],
             "model_type": self.family,
@@ -183,12 +213,11 @@ class ModelConfig:
             "hidden_act": "silu",
             "tie_word_embeddings": self.tied,
             "initializer_range": self.initializer_range,
-            # transformers 5 reads the first of the two, older versions the second.
-            "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
-            "rope_theta": self.rope_theta,
+            **write_rotary(self.rope_theta, self.rope_scaling),
         }
-        if family.has_head_dim:
+        if family.has_head_dim or self.head_dim * self.num_heads != self.width:
             fields["head_dim"] = self.head_dim
+        if not family.qkv_bias:
             fields["attention_bias"] = False
         return fields
 
@@ -207,23 +236,7 @@ def _family_name(fields: Mapping[str, Any]) -> str:
     )
 
 
-def _rope_theta(fields: Mapping[str, Any]) -> float:
-    rope = fields.get("rope_parameters") or {}
-    theta = rope.get("rope_theta", fields.get("rope_theta"))
-    return 10000.0 if theta is None else float(theta)
-
-
 def _refuse_unsupported(fields: Mapping[str, Any], family: Family) -> None:
-    for key in ("rope_parameters", "rope_scaling"):
-        rope = fields.get(key) or {}
-        kind = rope.get("rope_type", rope.get("type", "default"))
-        if kind != "default":
-            raise ValueError(
-                f"{key}: only the default rotary embedding is supported, got {kind!r}"
-            )
-    partial = fields.get("partial_rotary_factor")
-    if partial not in (None, 1, 1.0):
-        raise ValueError(f"partial_rotary_factor: wanted 1, got {partial!r}")
     activation = fields.get("hidden_act", "silu")
     if activation != "silu":
         raise ValueError(f"hidden_act: wanted 'silu', got {activation!r}")

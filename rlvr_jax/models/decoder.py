@@ -1,4 +1,4 @@
-"""The decoder: pre-norm blocks with rotary grouped-query attention and a gated MLP.
+"""The decoder: blocks of rotary grouped-query attention and a gated MLP.
 
 One module serves training (rows [R, L], layers under a scan) and decoding (any leading
 axes, one layer after the other), so both compute the same function. Matrices are cast
@@ -11,13 +11,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import linen as nn
 
 from rlvr_jax.models.attention import attention
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
 from rlvr_jax.models.projection import project
+from rlvr_jax.models.rotary import rotate
 from rlvr_jax.sharding import constrain, gather_weight, over_rows
 
 Attend = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
@@ -41,32 +41,10 @@ def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
     return (wide * jax.lax.rsqrt(mean_square + epsilon) * scale).astype(x.dtype)
 
 
-def rotate(x: jax.Array, positions: jax.Array, theta: float) -> jax.Array:
-    """Rotary position embedding, halves convention (as Hugging Face stores weights).
-
-    Pair (x[i], x[i + d/2]) turns by positions * theta^(-2i/d).
-
-    Args:
-        x: [..., H, d], d even.
-        positions: int32 [...], 0-based.
-        theta: base of the frequencies.
-
-    Returns:
-        [..., H, d] in the type of `x`; angles and products are float32.
-    """
-    half = x.shape[-1] // 2
-    frequencies = np.power(theta, -np.arange(half, dtype=np.float32) / half)
-    frequencies = frequencies.astype(np.float32).reshape((1,) * positions.ndim + (-1,))
-    angles = positions.astype(jnp.float32)[..., None] * frequencies
-    cos, sin = jnp.cos(angles)[..., None, :], jnp.sin(angles)[..., None, :]
-    wide = x.astype(jnp.float32)
-    first, second = wide[..., :half], wide[..., half:]
-    turned = [first * cos - second * sin, second * cos + first * sin]
-    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
-
-
 class Block(nn.Module):
     """One layer: x + attention(norm(x)), then x + mlp(norm(x)).
+
+    A family with post-norms has x + norm(attention(x)), then x + norm(mlp(x)).
 
     Attributes:
         config: the model.
@@ -98,27 +76,34 @@ class Block(nn.Module):
         Returns:
             The new residual stream [..., D] and whatever `attend` gave as `aux`.
         """
-        config, weights = self.config, self.weights
-        inner = rms_norm(x, weights["attention_norm"], config.norm_epsilon)
+        config = self.config
+        inner = self._norm_in(x, "attention_norm")
         q = self._heads(inner, "query", config.num_heads)
         k = self._heads(inner, "key", config.num_kv_heads)
         v = self._heads(inner, "value", config.num_kv_heads)
-        if config.qk_norm:
-            q = rms_norm(q, weights["query_norm"], config.norm_epsilon)
-            k = rms_norm(k, weights["key_norm"], config.norm_epsilon)
-        q = rotate(q, positions, config.rope_theta)
-        k = rotate(k, positions, config.rope_theta)
+        q = rotate(q, positions, config.rope_theta, config.rope_scaling)
+        k = rotate(k, positions, config.rope_theta, config.rope_scaling)
         q = constrain(q, "rows", ..., "heads", None)
         k = constrain(k, "rows", ..., "kv_heads", None)
         v = constrain(v, "rows", ..., "kv_heads", None)
         out, aux = attend(q, k, v)
-        x = x + self._matmul(out.reshape(*x.shape[:-1], -1), "output")
+        out = self._matmul(out.reshape(*x.shape[:-1], -1), "output")
+        x = x + self._norm_out(out, "attention_norm")
         x = constrain(x, "rows", ...)
-        inner = rms_norm(x, weights["mlp_norm"], config.norm_epsilon)
+        inner = self._norm_in(x, "mlp_norm")
         gated = nn.silu(self._matmul(inner, "gate")) * self._matmul(inner, "up")
         gated = constrain(gated, "rows", ..., "mlp")
-        x = x + self._matmul(gated, "down")
+        x = x + self._norm_out(self._matmul(gated, "down"), "mlp_norm")
         return constrain(x, "rows", ...), aux
+
+    def _norm_in(self, x: jax.Array, name: str) -> jax.Array:
+        return x if self.config.kind.post_norm else self._norm(x, name)
+
+    def _norm_out(self, x: jax.Array, name: str) -> jax.Array:
+        return self._norm(x, name) if self.config.kind.post_norm else x
+
+    def _norm(self, x: jax.Array, name: str) -> jax.Array:
+        return rms_norm(x, self.weights[name], self.config.norm_epsilon)
 
     def _matmul(self, x: jax.Array, name: str) -> jax.Array:
         config = self.config
@@ -130,11 +115,18 @@ class Block(nn.Module):
         return project(x, weight)
 
     def _heads(self, x: jax.Array, name: str, heads: int) -> jax.Array:
+        """Queries, keys or values [..., heads, d], not yet rotated."""
         out = self._matmul(x, name)
         if self.config.attention_bias:
             bias = self.weights[f"{name}_bias"].astype(self.dtype)
             out = out + jnp.broadcast_to(bias, out.shape)
-        return out.reshape(*x.shape[:-1], heads, self.config.head_dim)
+        norm = f"{name}_norm" if self.config.qk_norm and name != "value" else None
+        if norm and self.config.kind.whole_qk_norm:
+            out = self._norm(out, norm)
+        out = out.reshape(*x.shape[:-1], heads, self.config.head_dim)
+        if norm and not self.config.kind.whole_qk_norm:
+            out = self._norm(out, norm)
+        return out
 
 
 class Decoder(nn.Module):

@@ -30,6 +30,7 @@ def block_parameters(config: ModelConfig) -> dict[str, Parameter]:
     width, mlp = config.width, config.mlp_width
     heads = config.num_heads * config.head_dim
     kv_heads = config.num_kv_heads * config.head_dim
+    attention_norm, mlp_norm = config.kind.norms
 
     def matrix(rows: int, columns: int, axes: tuple[str, str], name: str) -> Parameter:
         source = f"model.layers.{{layer}}.{name}.weight"
@@ -44,19 +45,22 @@ def block_parameters(config: ModelConfig) -> dict[str, Parameter]:
         return Parameter((size,), (axis,), "zeros", source)
 
     table = {
-        "attention_norm": scale(width, "norm", "input_layernorm"),
+        "attention_norm": scale(width, "norm", attention_norm),
         "query": matrix(width, heads, ("embed", "heads"), "self_attn.q_proj"),
         "key": matrix(width, kv_heads, ("embed", "kv_heads"), "self_attn.k_proj"),
         "value": matrix(width, kv_heads, ("embed", "kv_heads"), "self_attn.v_proj"),
         "output": matrix(heads, width, ("heads", "embed"), "self_attn.o_proj"),
-        "mlp_norm": scale(width, "norm", "post_attention_layernorm"),
+        "mlp_norm": scale(width, "norm", mlp_norm),
         "gate": matrix(width, mlp, ("embed", "mlp"), "mlp.gate_proj"),
         "up": matrix(width, mlp, ("embed", "mlp"), "mlp.up_proj"),
         "down": matrix(mlp, width, ("mlp", "embed"), "mlp.down_proj"),
     }
     if config.qk_norm:
-        table["query_norm"] = scale(config.head_dim, "head_dim", "self_attn.q_norm")
-        table["key_norm"] = scale(config.head_dim, "head_dim", "self_attn.k_norm")
+        sizes = ((config.head_dim, "head_dim"),) * 2
+        if config.kind.whole_qk_norm:
+            sizes = ((heads, "heads"), (kv_heads, "kv_heads"))
+        table["query_norm"] = scale(*sizes[0], "self_attn.q_norm")
+        table["key_norm"] = scale(*sizes[1], "self_attn.k_norm")
     if config.attention_bias:
         table["query_bias"] = bias(heads, "heads", "self_attn.q_proj")
         table["key_bias"] = bias(kv_heads, "kv_heads", "self_attn.k_proj")

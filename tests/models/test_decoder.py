@@ -9,6 +9,7 @@ import pytest
 
 from rlvr_jax import models
 from rlvr_jax.models.attention import attention
+from rlvr_jax.models.rotary import YarnScaling
 from tests.models.tiny import (
     causal,
     hidden_states,
@@ -21,6 +22,7 @@ CONFIGS = {
     "llama": tiny_config("llama"),
     "qwen2": tiny_config("qwen2", tied=False),
     "qwen3": tiny_config("qwen3", tied=False),
+    "olmo2": tiny_config("olmo2", tied=False, rope_scaling=YarnScaling(4.0, 4)),
 }
 LENGTH = 12
 

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from rlvr_jax import models
 
 GOLDENS = pathlib.Path(__file__).parents[1] / "goldens" / "models"
-NAMES = ["llama_bfloat16", "llama_tied", "qwen2", "qwen3", "qwen3_tied"]
+NAMES = sorted(folder.name for folder in GOLDENS.iterdir() if folder.is_dir())
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_golden_logits_of_transformers(name):
     model, params = models.load(GOLDENS / name)
     golden = np.load(GOLDENS / name / "logits.npz")
     logits = models.logits(model, params, golden["tokens"])
-    assert np.std(golden["logits"]) > 1
+    assert np.std(golden["logits"]) > 0.5
     # Measured: 7e-6 at most; the rest is room for other machines.
     np.testing.assert_allclose(logits, golden["logits"], atol=5e-5)
 
@@ -68,7 +68,9 @@ def test_saved_config_says_what_transformers_said(name, tmp_path):
     models.save(tmp_path, model, params)
     ours = json.loads((tmp_path / "config.json").read_text())
     theirs = json.loads((GOLDENS / name / "config.json").read_text())
-    for key in ours.keys() - {"rope_theta", "dtype"}:
+    # The rotary embedding stands there for both generations of readers.
+    rotary = {"rope_theta", "rope_parameters", "rope_scaling"}
+    for key in ours.keys() - rotary - {"dtype"}:
         # Qwen2's file has no attention_bias or head_dim: neither may ours.
         assert ours[key] == theirs[key], key
     assert models.ModelConfig.from_hf(ours) == model.config

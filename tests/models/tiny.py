@@ -21,7 +21,7 @@ def tiny_config(family: str = "llama", **changes) -> ModelConfig:
         "num_kv_heads": 2,
         "head_dim": 12 if family == "qwen3" else 8,
         "mlp_width": 48,
-        "qk_norm": family == "qwen3",
+        "qk_norm": family in ("qwen3", "olmo2"),
         "attention_bias": family == "qwen2",
         "tied": True,
         # Large enough for attention and logits to depend visibly on everything.
