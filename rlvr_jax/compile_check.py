@@ -34,7 +34,9 @@ def main() -> None:
         model,
         topology,
         compiled=lambda program: print(
-            f"compiled {program.name} in {program.seconds:.0f} s", file=sys.stderr
+            f"compiled {program.name} in {program.seconds:.0f} s"
+            f" ({program.processor_seconds:.0f} s of CPU time)",
+            file=sys.stderr,
         ),
     )
     if _JSON.value:

@@ -156,14 +156,14 @@ def _work_table(report: Report) -> str:
                 f"{item.compute:.2f}",
                 f"{item.memory:.2f}",
                 f"{item.interconnect:.2f}",
-                f"{program.seconds:.0f}",
+                f"{program.processor_seconds:.0f}",
             ]
         )
     title = (
         "Work of a device in a step, and the seconds it takes at the published peaks:"
     )
     header = ["program", "runs", "FLOPs", "HBM", "interconnect"]
-    header += ["compute s", "memory s", "interconnect s", "compiled in s"]
+    header += ["compute s", "memory s", "interconnect s", "compile CPU s"]
     return f"{title}\n\n" + _table(header, rows)
 
 

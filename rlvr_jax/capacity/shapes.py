@@ -12,11 +12,28 @@ _QWEN3 = {
     "qwen3-32b": (5120, 64, 64, 8, 25600, False),
 }
 
+_OLMO2_7B = ModelConfig(
+    "olmo2",
+    vocab_size=100352,
+    width=4096,
+    num_layers=32,
+    num_heads=32,
+    num_kv_heads=32,
+    head_dim=128,
+    mlp_width=11008,
+    rope_theta=5e5,
+    qk_norm=True,
+    max_position=4096,
+)
+
 
 def named_config(name: str) -> ModelConfig:
     """The shapes of a model; raises ValueError, with the names there are."""
+    if name == "olmo2-7b":
+        return _OLMO2_7B
     if name not in _QWEN3:
-        raise ValueError(f"model must be one of {', '.join(_QWEN3)}; got {name!r}")
+        known = ", ".join([*_QWEN3, "olmo2-7b"])
+        raise ValueError(f"model must be one of {known}; got {name!r}")
     width, layers, heads, kv_heads, mlp, tied = _QWEN3[name]
     return ModelConfig(
         "qwen3",
