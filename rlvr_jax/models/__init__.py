@@ -4,6 +4,7 @@ from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.decoder import Block, Decoder, forward_layers, init, unstack
 from rlvr_jax.models.head import head_logits, logits, target_log_probs
 from rlvr_jax.models.parameters import logical_axes
+from rlvr_jax.models.shapes import named_config, parameter_count
 from rlvr_jax.models.weights import load, save
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "load",
     "logical_axes",
     "logits",
+    "named_config",
+    "parameter_count",
     "save",
     "target_log_probs",
     "unstack",

@@ -4,34 +4,22 @@ import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import ml_dtypes
 import numpy as np
-import safetensors
-from safetensors.numpy import save_file
 
+from rlvr_jax.models import tensor_files
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.decoder import Decoder
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
+from rlvr_jax.models.placement import Bounds, place
 
-WEIGHTS_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
-
-DTYPES = {
-    "float32": np.dtype(np.float32),
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-}
-STORED_TYPES = ("F32", "F16", "BF16")
-
-# Rotary tables that old files carry; they follow from the configuration.
-IGNORED_SUFFIX = "rotary_emb.inv_freq"
-
-# Enough names to recognise the mistake, few enough for one line.
-MOST_NAMES = 6
+# What transformers 4 wrote into one file; readers cope with any number.
+SHARD_BYTES = 5 * 10**9
+# Rows of a file that are turned into columns at a time.
+TRANSPOSED_ROWS = 64
 
 
 def load(
@@ -39,11 +27,12 @@ def load(
 ) -> tuple[Decoder, dict[str, Any]]:
     """Read a Hugging Face folder: `config.json` and safetensors, one file or sharded.
 
-    Files are memory-mapped and each device's shard is read on its own, whatever the
-    type in the file (float32, float16, bfloat16, tensor by tensor).
+    Files are memory-mapped, each device's part is read on its own, and the host holds
+    a few pieces of `placement.PIECE_BYTES` at a time, whatever the model's size.
 
     Args:
-        path: the folder.
+        path: the folder. Tensors may be float64, float32, float16 or bfloat16, each on
+            its own.
         dtype: "float32", "float16" or "bfloat16", the type of all parameters.
         shardings: a `jax.sharding.Sharding` per parameter, in the structure of the
             parameters; None puts everything on the first device.
@@ -56,37 +45,25 @@ def load(
             truncated file, or tensors that are missing, unused, of a wrong shape or
             type; each names what was found.
     """
-    target = _dtype(dtype)
+    target = tensor_files.dtype_of(dtype)
     directory = pathlib.Path(path)
     config = ModelConfig.from_directory(directory)
-    layers, outer = block_parameters(config), outer_parameters(config)
-    first = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    first = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    params: dict[str, Any] = {"layers": {}}
     with contextlib.ExitStack() as stack:
-        tensors = _open_tensors(directory, stack)
-        _check_tensors(tensors, config, directory)
-
-        def place(entry: Parameter, sources: list[Any], stacked: bool, where: Any):
-            shape = (len(sources), *entry.shape) if stacked else entry.shape
-
-            def read(index: tuple[slice, ...]) -> np.ndarray:
-                if not stacked:
-                    return _read(sources[0], entry, index).astype(target)
-                chosen = sources[index[0]]
-                parts = [_read(s, entry, index[1:]).astype(target) for s in chosen]
-                return np.stack(parts)
-
-            return jax.make_array_from_callback(shape, where or first, read)
-
-        params: dict[str, Any] = {"layers": {}}
-        for name, entry in outer.items():
-            where = shardings and shardings[name]
-            params[name] = place(entry, [tensors[entry.source]], False, where)
-        for name, entry in layers.items():
-            where = shardings and shardings["layers"][name]
-            sources = [
-                tensors[entry.source.format(layer=i)] for i in range(config.num_layers)
-            ]
-            params["layers"][name] = place(entry, sources, True, where)
+        tensors = tensor_files.open_tensors(directory, stack)
+        tensor_files.check_tensors(tensors, config, directory)
+        for name, entry in outer_parameters(config).items():
+            where = shardings[name] if shardings else first
+            read = _reader([tensors[entry.source]], entry, target, stacked=False)
+            params[name] = place(entry.shape, target, where, read)
+        for name, entry in block_parameters(config).items():
+            where = shardings["layers"][name] if shardings else first
+            layers = range(config.num_layers)
+            sources = [tensors[entry.source.format(layer=i)] for i in layers]
+            read = _reader(sources, entry, target, stacked=True)
+            shape = (config.num_layers, *entry.shape)
+            params["layers"][name] = place(shape, target, where, read)
     return Decoder(config), params
 
 
@@ -96,148 +73,154 @@ def save(
     params: dict[str, Any],
     *,
     dtype: str = "float32",
+    shard_bytes: int = SHARD_BYTES,
 ) -> None:
-    """Write `config.json` and `model.safetensors` as transformers names them.
+    """Write `config.json` and safetensors as transformers names them.
+
+    Sharded parameters are gathered tensor by tensor, a layer at a time; nothing more is
+    held. With several processes all of them call this, and the first one writes.
 
     Token ids (start, end, padding) are not the model's to know: the file says null, and
     the tokenizer or `generation_config.json` beside it says them.
 
     Args:
-        path: the folder; made when absent. Files of the same names are replaced.
+        path: the folder; made when absent. Weights that lie there are replaced.
         model: the decoder.
         params: its parameters, stacked.
         dtype: "float32", "float16" or "bfloat16", the type in the file.
+        shard_bytes: most bytes of tensors in a file; a tensor above it has its own.
+            Above it there are `model-00001-of-00002.safetensors` and so on, and
+            `model.safetensors.index.json`, and else `model.safetensors` alone.
 
     Raises:
-        ValueError: an unknown dtype.
+        ValueError: an unknown dtype, or `shard_bytes` below 1.
     """
-    target = _dtype(dtype)
+    itemsize = tensor_files.dtype_of(dtype).itemsize
+    if shard_bytes < 1:
+        raise ValueError(f"shard_bytes: wanted at least 1, got {shard_bytes}")
     config = model.config
+    entries = tensor_files.stored_parameters(config)
+    shapes = {n: tensor_files.stored_shape(entry) for n, entry in entries.items()}
+    sizes = {name: int(np.prod(shape)) * itemsize for name, shape in shapes.items()}
+    locations = _locations(config)
+
+    def read(name: str) -> np.ndarray:
+        x = _gather(params, *locations[name])
+        return x.T if entries[name].transposed else x
+
+    files = _files(sizes, shard_bytes)
+    if jax.process_index():
+        for name in sizes:
+            _gather(params, *locations[name])
+        return
     directory = pathlib.Path(path)
     directory.mkdir(parents=True, exist_ok=True)
+    staged = []
+    for file, names in files.items():
+        chosen = {name: shapes[name] for name in names}
+        staged.append(_staged(directory / file))
+        tensor_files.write_tensors(staged[-1], chosen, dtype, read)
+    if len(files) > 1:
+        staged.append(_staged(directory / tensor_files.INDEX_FILE))
+        staged[-1].write_text(_json(_index(files, sizes, itemsize)))
+    staged.append(_staged(directory / "config.json"))
+    ids = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    staged[-1].write_text(_json({**config.to_hf(), "dtype": dtype, **ids}))
+    # A reader never sees half a file: each gets its name when all are complete.
+    for file in staged:
+        os.replace(file, file.with_suffix(""))
+    wanted = {file.stem for file in staged}
+    for pattern in tensor_files.PATTERNS:
+        for file in directory.glob(pattern):
+            if file.name not in wanted:
+                file.unlink()
 
-    def to_file(x: Any, entry: Parameter) -> np.ndarray:
-        x = np.asarray(x).astype(target)
-        return np.ascontiguousarray(x.T if entry.transposed else x)
 
-    tensors = {}
-    for name, entry in outer_parameters(config).items():
-        tensors[entry.source] = to_file(params[name], entry)
+def _reader(
+    sources: list[Any], entry: Parameter, target: np.dtype, *, stacked: bool
+) -> Callable[[Bounds], np.ndarray]:
+    """What `place` reads a parameter with; `stacked` ones have a source per layer."""
+
+    def read(bounds: Bounds) -> np.ndarray:
+        inner = tuple(slice(*pair) for pair in bounds[stacked:])
+        chosen = sources[slice(*bounds[0])] if stacked else sources
+        out = np.empty([end - start for start, end in bounds], target)
+        for part, source in zip(out if stacked else [out], chosen, strict=True):
+            if entry.transposed:
+                _read_transposed(part, source, *inner)
+            else:
+                part[...] = source[inner]
+        return out
+
+    return read
+
+
+def _read_transposed(out: np.ndarray, source: Any, rows: slice, columns: slice) -> None:
+    """out[...] = source[columns, rows].T, in blocks that a cache holds: 3x faster."""
+    for start in range(columns.start, columns.stop, TRANSPOSED_ROWS):
+        end = min(start + TRANSPOSED_ROWS, columns.stop)
+        block = source[start:end, rows].astype(out.dtype)
+        out[:, start - columns.start : end - columns.start] = block.T
+
+
+def _locations(config: ModelConfig) -> dict[str, tuple[str, int | None]]:
+    """Our name of each stored tensor, and its layer."""
+    places: dict[str, tuple[str, int | None]] = {
+        entry.source: (name, None) for name, entry in outer_parameters(config).items()
+    }
     for name, entry in block_parameters(config).items():
-        stacked = np.asarray(params["layers"][name])
-        for i, x in enumerate(stacked):
-            tensors[entry.source.format(layer=i)] = to_file(x, entry)
-    fields = {
-        **config.to_hf(),
-        "dtype": dtype,
-        "bos_token_id": None,
-        "eos_token_id": None,
-        "pad_token_id": None,
-    }
-    # A reader never sees half a file: each appears under its name when complete.
-    partial = directory / f"{WEIGHTS_FILE}.partial"
-    save_file(tensors, partial, metadata={"format": "pt"})
-    # safetensors writes for the owner alone; weights are shared like any other file.
-    partial.chmod(0o666 & ~_umask())
-    os.replace(partial, directory / WEIGHTS_FILE)
-    partial = directory / "config.json.partial"
-    partial.write_text(json.dumps(fields, indent=2) + "\n")
-    os.replace(partial, directory / "config.json")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _dtype(name: str) -> np.dtype:
-    if name not in DTYPES:
-        raise ValueError(f"dtype: wanted one of {sorted(DTYPES)}, got {name!r}")
-    return DTYPES[name]
-
-
-def _open_tensors(
-    directory: pathlib.Path, stack: contextlib.ExitStack
-) -> dict[str, Any]:
-    """A lazy slice for each tensor in the folder, by its name."""
-    index = directory / INDEX_FILE
-    if (directory / WEIGHTS_FILE).is_file():
-        files = [WEIGHTS_FILE]
-    elif index.is_file():
-        try:
-            files = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-        except (UnicodeDecodeError, json.JSONDecodeError, KeyError) as error:
-            raise ValueError(f"{index}: not a safetensors index ({error!r})") from error
-    else:
-        raise ValueError(
-            f"model directory: {directory} has neither {WEIGHTS_FILE} nor {INDEX_FILE}"
-        )
-    tensors: dict[str, Any] = {}
-    for name in files:
-        file = directory / name
-        if not file.is_file():
-            raise ValueError(f"{INDEX_FILE} names {name}, which {directory} lacks")
-        try:
-            opened = stack.enter_context(safetensors.safe_open(file, framework="numpy"))
-        except safetensors.SafetensorError as error:
-            raise ValueError(f"{file}: truncated or corrupt ({error})") from error
-        names = opened.keys()
-        tensors.update((key, opened.get_slice(key)) for key in names)
-    return tensors
-
-
-def _read(source: Any, entry: Parameter, index: tuple[slice, ...]) -> np.ndarray:
-    """One part of a tensor, in our orientation."""
-    return source[index[::-1]].T if entry.transposed else source[index]
-
-
-def _check_tensors(
-    tensors: dict[str, Any], config: ModelConfig, directory: pathlib.Path
-) -> None:
-    """Each tensor that the model wants is there, in shape, and no other one."""
-    wanted = {p.source: p for p in outer_parameters(config).values()}
-    for entry in block_parameters(config).values():
         for layer in range(config.num_layers):
-            wanted[entry.source.format(layer=layer)] = entry
-    missing = sorted(wanted.keys() - tensors.keys())
-    if missing:
-        raise ValueError(f"{directory}: missing tensors: {_names(missing)}")
-    unused = {
-        name
-        for name in tensors.keys() - wanted.keys()
-        if not name.endswith(IGNORED_SUFFIX)
+            places[entry.source.format(layer=layer)] = (name, layer)
+    return places
+
+
+def _gather(params: dict[str, Any], name: str, layer: int | None) -> np.ndarray:
+    """One tensor on the host; every process of its devices takes part."""
+    if layer is None:
+        x = params[name]
+    else:
+        x = _layer(params["layers"][name], layer)
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+        everywhere = jax.NamedSharding(x.sharding.mesh, jax.P())
+        x = jax.jit(lambda x: x, out_shardings=everywhere)(x)
+    return np.asarray(x)
+
+
+@jax.jit
+def _layer(stacked: jax.Array, layer: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_index_in_dim(stacked, layer, keepdims=False)
+
+
+def _files(sizes: dict[str, int], shard_bytes: int) -> dict[str, list[str]]:
+    """Names of the tensors in each file, in order."""
+    groups: list[list[str]] = [[]]
+    room = shard_bytes
+    for name, size in sizes.items():
+        if groups[-1] and size > room:
+            groups.append([])
+            room = shard_bytes
+        groups[-1].append(name)
+        room -= size
+    if len(groups) == 1:
+        return {tensor_files.WEIGHTS_FILE: groups[0]}
+    return {
+        f"model-{i:05d}-of-{len(groups):05d}.safetensors": names
+        for i, names in enumerate(groups, start=1)
     }
-    if config.tied and "lm_head.weight" in unused:
-        unused.remove("lm_head.weight")
-        _check_tied(tensors, directory)
-    if unused:
-        raise ValueError(f"{directory}: unused tensors: {_names(sorted(unused))}")
-    for name, entry in wanted.items():
-        shape = entry.shape[::-1] if entry.transposed else entry.shape
-        found = tuple(tensors[name].get_shape())
-        if found != shape:
-            raise ValueError(
-                f"{directory}: {name}: wanted shape {shape} (config.json), got {found}"
-            )
-        stored = tensors[name].get_dtype()
-        if stored not in STORED_TYPES:
-            raise ValueError(
-                f"{directory}: {name}: wanted one of {STORED_TYPES}, got {stored}"
-            )
 
 
-def _check_tied(tensors: dict[str, Any], directory: pathlib.Path) -> None:
-    """Some files repeat the embedding as the head of a tied model; it must agree."""
-    head, embed = tensors["lm_head.weight"], tensors["model.embed_tokens.weight"]
-    if head.get_shape() != embed.get_shape() or not np.array_equal(head[:], embed[:]):
-        raise ValueError(
-            f"{directory}: lm_head.weight differs from the embedding, but config.json "
-            "says tie_word_embeddings"
-        )
+def _index(files: dict[str, list[str]], sizes: dict[str, int], itemsize: int) -> Any:
+    """Content of the index: which file holds a tensor."""
+    total = sum(sizes.values())
+    return {
+        "metadata": {"total_parameters": total // itemsize, "total_size": total},
+        "weight_map": {name: file for file, names in files.items() for name in names},
+    }
 
 
-def _names(names: Iterable[str]) -> str:
-    names = list(names)
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+def _staged(file: pathlib.Path) -> pathlib.Path:
+    return file.with_name(f"{file.name}.partial")
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2) + "\n"
