@@ -69,17 +69,12 @@ class Checkpoints:
         Raises:
             ValueError: there is no such checkpoint, or it is of another model.
         """
-        if step not in self.steps():
-            raise ValueError(
-                f"{self._directory} has no complete checkpoint of step {step}; it has"
-                f" {self.steps() or 'none'}"
-            )
-        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+        self._check_step(step)
         try:
             restored = self._manager.restore(
                 step,
                 args=ocp.args.Composite(
-                    state=ocp.args.StandardRestore(abstract),
+                    state=ocp.args.StandardRestore(_abstract(like)),
                     note=ocp.args.JsonRestore(),
                 ),
             )
@@ -90,9 +85,60 @@ class Checkpoints:
             ) from error
         return restored["state"], restored["note"]
 
+    def restore_params(self, step: int, like: Any) -> Any:
+        """The parameters alone of a step; nothing else of the state is read.
+
+        Args:
+            step: one of `steps()`.
+            like: pytree with the shapes, types and shardings of the parameters.
+
+        Raises:
+            ValueError: there is no such checkpoint, or it is of another model.
+        """
+        self._check_step(step)
+        # A partial restore would pass over arrays that only one side has.
+        handler = ocp.PyTreeCheckpointHandler()
+        stored = handler.metadata(self._directory / str(step) / "state").tree["params"]
+        if _shapes(stored) != _shapes(like):
+            raise ValueError(
+                f"{self._directory}: the checkpoint of step {step} is of another model"
+                f" than this configuration: {_first_difference(stored, like)}"
+            )
+        wanted = {"params": _abstract(like)}
+        state = ocp.args.PyTreeRestore(
+            wanted,
+            restore_args=ocp.checkpoint_utils.construct_restore_args(wanted),
+            partial_restore=True,
+        )
+        restored = self._manager.restore(step, args=ocp.args.Composite(state=state))
+        return restored["state"]["params"]
+
+    def _check_step(self, step: int) -> None:
+        if step not in self.steps():
+            raise ValueError(
+                f"{self._directory} has no complete checkpoint of step {step}; it has"
+                f" {self.steps() or 'none'}"
+            )
+
     def __enter__(self) -> "Checkpoints":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._manager.wait_until_finished()
         self._manager.close()
+
+
+def _abstract(like: Any) -> Any:
+    return jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+
+
+def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes by the arrays' paths."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): tuple(x.shape) for path, x in leaves}
+
+
+def _first_difference(stored: Any, like: Any) -> str:
+    old, new = _shapes(stored), _shapes(like)
+    name = min(name for name in old | new if old.get(name) != new.get(name))
+    return f"{name} is {old.get(name, 'not there')}, wanted {new.get(name, 'nothing')}"

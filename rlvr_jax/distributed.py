@@ -8,19 +8,19 @@ waits in vain can then say for what, and for whom.
 import hashlib
 import itertools
 import os
-from collections.abc import Mapping
-from typing import Any
+import sys
+import time
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 
-# The client of the coordination service has no public name; Orbax takes it here too.
+# Neither the client of the coordination service nor the launchers that JAX knows have
+# a public name; Orbax takes the first here too.
+from jax._src import clusters
 from jax._src import distributed as _service
 from jax.experimental import multihost_utils
 
-# More than one of these: a launcher started processes that belong together, and JAX
-# finds out the rest itself.
-COUNTS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "MEGASCALE_NUM_SLICES")
 _meetings = itertools.count()
 
 
@@ -29,57 +29,69 @@ def start(
     coordinator: str | None = None,
     num_processes: int | None = None,
     process_id: int | None = None,
-    detect: bool = False,
     heartbeat_seconds: int = 100,
-    environment: Mapping[str, str] = os.environ,
 ) -> None:
     """Joins the other processes of the run, if there are any; before any use of JAX.
 
     What is not said is read from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
     JAX_PROCESS_ID (or JOB_COMPLETION_INDEX, of an indexed Kubernetes job), and what is
-    then missing JAX finds out itself: under Slurm, Open MPI, and on Cloud TPUs.
+    then missing JAX finds out itself: under Slurm and Open MPI, and on Cloud TPUs.
 
     Args:
         coordinator: host:port of process 0.
         num_processes: of the run.
         process_id: of this process, from 0.
-        detect: ask JAX even if no variable of a launcher is set, as on the hosts of a
-            TPU pod.
         heartbeat_seconds: a process that is silent for so long is dead, and ends all.
-        environment: variables.
 
     Raises:
         ValueError: a value that cannot be, or too little is known.
     """
-    coordinator = coordinator or environment.get("JAX_COORDINATOR_ADDRESS")
-    num_processes = _number(num_processes, environment, "JAX_NUM_PROCESSES")
-    process_id = _number(process_id, environment, "JAX_PROCESS_ID")
-    said = not coordinator == num_processes == process_id == None  # noqa: E711
-    if said and process_id is None:
-        process_id = _number(None, environment, "JOB_COMPLETION_INDEX")
-    if not (said or detect or _launched(environment)):
+    coordinator = coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
+    num_processes = _number(num_processes, "JAX_NUM_PROCESSES")
+    process_id = _number(process_id, "JAX_PROCESS_ID")
+    said = any(x is not None for x in (coordinator, num_processes, process_id))
+    if not said and not _launched():
         return
+    if process_id is None:
+        process_id = _number(None, "JOB_COMPLETION_INDEX")
     if num_processes is not None and process_id is not None:
         if not 0 <= process_id < num_processes:
             raise ValueError(
-                f"--process_id must be from 0 to {num_processes - 1}, for"
-                f" --num_processes={num_processes}; got {process_id}"
+                f"process_id must be from 0 to {num_processes - 1} for num_processes"
+                f" {num_processes}; got {process_id}"
             )
         if num_processes == 1:
             return
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
         jax.distributed.initialize(
             coordinator,
             num_processes,
             process_id,
             heartbeat_timeout_seconds=heartbeat_seconds,
+            shutdown_timeout_seconds=heartbeat_seconds,
         )
     except ValueError as error:
         raise ValueError(
-            "several processes need --coordinator=HOST:PORT, --num_processes and"
-            f" --process_id, or a launcher that JAX knows: {error}"
+            "several processes need coordinator (host:port), num_processes and"
+            f" process_id, by flags or variables, or a launcher that JAX knows: {error}"
         ) from error
+
+
+def leave(code: int) -> NoReturn:
+    """Ends this process with an exit code, after an error.
+
+    One of several does not stay for the others' goodbye, which they may never say: they
+    find it silent within `heartbeat_seconds`.
+    """
+    if not jax.distributed.is_initialized():
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if is_first():
+        # The service that the others speak through lives here: let them hear the end
+        # of what is under way, which may be the same error.
+        time.sleep(1)
+    os._exit(code)
 
 
 def is_first() -> bool:
@@ -148,14 +160,14 @@ def check_same(name: str, text: str, *, wait_seconds: int) -> None:
         client.blocking_key_value_get(f"{key}/{process}", wait_seconds * 1000)
         for process in range(jax.process_count())
     ]
-    others = [process for process, it in enumerate(found) if it != found[0]]
+    others = [str(process) for process, it in enumerate(found) if it != found[0]]
     # Nobody leaves, and with it ends the service, before all have read.
     barrier(f"compared {name}", wait_seconds=wait_seconds)
     if others:
         raise ValueError(
-            f"{name}: process{'es' * (len(others) > 1)} {', '.join(map(str, others))} of"
-            f" {jax.process_count()} started with another one than process 0 (this is"
-            f" process {own}): start all with the same"
+            f"{name}: process {', '.join(others)} of {jax.process_count()} started with"
+            f" another one than process 0 (this is process {own}): start all with the"
+            " same"
         )
 
 
@@ -195,19 +207,22 @@ def each(values: np.ndarray) -> np.ndarray:
     return np.asarray(multihost_utils.process_allgather(values))
 
 
-def _number(
-    value: int | None, environment: Mapping[str, str], name: str
-) -> int | None:
-    if value is not None or not environment.get(name):
+def _number(value: int | None, name: str) -> int | None:
+    """`value`, or else the number in an environment variable."""
+    text = os.environ.get(name)
+    if value is not None or not text:
         return value
-    text = environment[name]
     if not text.isdigit():
         raise ValueError(f"{name} must be a whole number; got {text!r}")
     return int(text)
 
 
-def _launched(environment: Mapping[str, str]) -> bool:
-    """Whether a launcher says that there are several processes."""
-    counts = [environment.get(name, "") for name in COUNTS]
-    hosts = environment.get("TPU_WORKER_HOSTNAMES", "").split(",")
-    return len(hosts) > 1 or any(c.isdigit() and int(c) > 1 for c in counts)
+def _launched() -> bool:
+    """Whether a launcher that JAX knows started several processes."""
+    for cluster in clusters.ClusterEnv._cluster_types:
+        # Kubernetes would have to be asked over its network, by every single pod.
+        if cluster.opt_in_only_method or cluster.name == "k8s":
+            continue
+        if cluster.is_env_present():
+            return cluster.get_process_count() > 1
+    return False

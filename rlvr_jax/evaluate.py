@@ -9,11 +9,9 @@ import tqdm
 from absl import flags
 
 from rlvr_jax import command_line, config
-from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.evaluation import evaluate, feedback_controls, table
-from rlvr_jax.training.loop import make_train_step
-from rlvr_jax.training.workbench import Workbench, open_workbench
-from rlvr_jax.training.workdir import CHECKPOINTS, saved_steps
+from rlvr_jax.training.workbench import open_workbench
+from rlvr_jax.training.workdir import restored_params
 
 _CONFIG = config.define_flag()
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
@@ -44,7 +42,7 @@ def main() -> None:
     bench, params = open_workbench(settings)
     with bench:
         if checkpoint != "base" and not pathlib.Path(checkpoint).is_dir():
-            params = _restored(bench, params, checkpoint)
+            params = _restored(params, checkpoint)
         bench.warm_up(params, training=False, evaluation=True)
         with tqdm.tqdm(
             total=len(bench.held_out), desc="evaluate", unit=" tasks"
@@ -83,23 +81,17 @@ def _earlier(path: pathlib.Path) -> dict[str, Any]:
     return result
 
 
-def _restored(bench: Workbench, params: Any, checkpoint: str) -> Any:
-    """Parameters of a checkpoint of the workdir."""
+def _restored(params: Any, checkpoint: str) -> Any:
+    """Parameters of a checkpoint of the workdir, where `params` are."""
     if _WORKDIR.value is None:
         raise ValueError(f"--checkpoint={checkpoint} needs --workdir, the run's folder")
-    directory = pathlib.Path(_WORKDIR.value) / CHECKPOINTS
-    steps = saved_steps(directory)
-    if checkpoint == "latest" and steps:
-        checkpoint = str(steps[-1])
-    if not checkpoint.isdigit() or int(checkpoint) not in steps:
-        raise ValueError(
-            f"--checkpoint must be base, a Hugging Face directory, latest or a step of"
-            f" {directory} ({steps or 'it has none'}); got {checkpoint!r}"
-        )
-    state = make_train_step(bench).init(params)
-    with Checkpoints(directory) as checkpoints:
-        state, _ = checkpoints.restore(int(checkpoint), state)
-    return state.params
+    restored, _ = restored_params(
+        pathlib.Path(_WORKDIR.value),
+        checkpoint,
+        params,
+        others="base, a Hugging Face directory, ",
+    )
+    return restored
 
 
 if __name__ == "__main__":

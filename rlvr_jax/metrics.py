@@ -86,12 +86,15 @@ def mean(values: Any, mask: Any) -> float:
     return float(np.sum(np.where(mask, values, 0.0)) / max(count, 1))
 
 
-def tree_metrics(tree: RolloutTree, entropies: np.ndarray) -> dict[str, float]:
+def tree_metrics(
+    tree: RolloutTree, entropies: np.ndarray, repeats: np.ndarray | None = None
+) -> dict[str, float]:
     """What a rollout says about the policy.
 
     Args:
         tree: sampled and graded.
         entropies: float [B, N], sum over the response's tokens, in nats.
+        repeats: of `repeated(tree)`, for a tree whose tokens are elsewhere.
 
     Returns:
         reward/mean and reward/std over the graded nodes; solved/turn_k, the share of
@@ -121,11 +124,12 @@ def tree_metrics(tree: RolloutTree, entropies: np.ndarray) -> dict[str, float]:
     parents = tree.layout.parents
     retries = sampled & (parents != NO_PARENT)[None]
     if retries.any():
-        values["retry/repeat_rate"] = mean(_repeats(tree), retries)
+        same = repeated(tree) if repeats is None else repeats
+        values["retry/repeat_rate"] = mean(same, retries)
     return values
 
 
-def _repeats(tree: RolloutTree) -> np.ndarray:
+def repeated(tree: RolloutTree) -> np.ndarray:
     """bool [B, N]: the response is its parent's, token for token."""
     above = np.maximum(tree.layout.parents, 0)
     tokens, lengths = tree.response_tokens, tree.response_lengths

@@ -34,6 +34,26 @@ def test_what_was_saved_comes_back(tmp_path):
     assert int(restored["step"]) == 7
 
 
+def test_parameters_come_back_without_the_rest(tmp_path):
+    whole = {"params": state(7.5), "opt_state": state(1), "step": jnp.int32(3)}
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(3, whole, {})
+    with Checkpoints(tmp_path) as checkpoints:
+        params = checkpoints.restore_params(3, state(0))
+        assert params.keys() == {"weights", "step"}
+        np.testing.assert_array_equal(params["weights"], np.full((2, 3), 7.5))
+        with pytest.raises(ValueError, match="no complete checkpoint of step 4"):
+            checkpoints.restore_params(4, state(0))
+        other = {**state(0), "head": jnp.zeros(3)}
+        with pytest.raises(ValueError, match=r"\['head'\] is not there, wanted \(3,\)"):
+            checkpoints.restore_params(3, other)
+        longer = {**state(0), "weights": jnp.zeros((4, 3))}
+        with pytest.raises(ValueError, match=r"'\] is \(2, 3\), wanted \(4, 3\)"):
+            checkpoints.restore_params(3, longer)
+        with pytest.raises(ValueError, match=r"is of another model.*wanted nothing"):
+            checkpoints.restore_params(3, {"step": jnp.int32(0)})
+
+
 def test_steps_are_numbers_not_names(tmp_path):
     with Checkpoints(tmp_path) as checkpoints:
         for step in (9, 10, 100):

@@ -48,6 +48,7 @@ CHANGED = {
     "algorithm": "mine",
     "model.path": "/some/where",
     "model.dtype": "bfloat16",
+    "model.thinking": "off",
     "tasks.source": "rows.jsonl",
     "tasks.format": "gsm8k",
     "tasks.eval_source": "held.jsonl",
@@ -272,6 +273,27 @@ def test_a_size_must_be_above_zero(path):
     zero = type(FIELDS[path])(0)
     with pytest.raises(ValueError, match=rf"{path} must be above 0; got 0"):
         configs.parse(with_values(**{path.replace(".", "__"): zero}))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mesh__fsdp": 0}, r"mesh\.fsdp must be 1 or more, or -1 for all .*; got 0"),
+        ({"mesh__tensor": -2}, r"mesh\.tensor must be 1 or more, or -1 .*; got -2"),
+        (
+            {"mesh__data": -1, "mesh__tensor": -1},
+            r"mesh\.tensor: one of them may be -1; got \(-1, 1, -1\)",
+        ),
+    ],
+)
+def test_a_mesh_that_cannot_be(values, message):
+    with pytest.raises(ValueError, match=message):
+        configs.parse(with_values(**values))
+
+
+def test_one_size_of_a_mesh_may_be_the_rest():
+    mesh = configs.parse(with_values(mesh__fsdp=-1, mesh__tensor=2)).mesh
+    assert mesh.sizes == (1, -1, 2)
 
 
 def test_not_a_number_is_no_temperature():

@@ -6,6 +6,7 @@ from rlvr_jax.config.sections import Config
 
 CHOICES = {
     "model.dtype": ("float32", "bfloat16"),
+    "model.thinking": ("template", "on", "off"),
     "tasks.too_long": ("error", "skip"),
     "tasks.verifier": ("", "function"),
     "rollout.expand": ("unsolved", "visible_failed", "all"),
@@ -41,6 +42,8 @@ POSITIVE = (
     "eval.turns",
     "checkpoint.every",
     "checkpoint.keep",
+    "mesh.heartbeat_seconds",
+    "mesh.wait_seconds",
 )
 NOT_NEGATIVE = (
     "rollout.budget",

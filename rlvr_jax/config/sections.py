@@ -17,12 +17,21 @@ class ModelSection:
         remat: recompute each layer in the backward pass.
         unroll: layers per step of the loop over layers; all of a small model at once
             is faster on a CPU, one compiles fastest.
+        thinking: `on` or `off`, for chat templates with the switch `enable_thinking`
+            (off: Qwen3's responses begin after an empty thought); `template` leaves it
+            to the template.
     """
 
     path: str = ""
     dtype: str = "float32"
     remat: bool = True
     unroll: int = 1
+    thinking: str = "template"
+
+    @property
+    def thinking_switch(self) -> bool | None:
+        """`thinking` as `tasks.load_tokenizer` takes it."""
+        return {"template": None, "on": True, "off": False}[self.thinking]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,11 +221,16 @@ class MeshSection:
             together layer by layer where they are used.
         tensor: parts that heads, MLP and vocabulary are cut into; lies within a
             process.
+        heartbeat_seconds: a process that is silent for so long is dead, and ends all.
+        wait_seconds: how long a process waits for the slowest, before each phase in
+            which their devices speak to each other.
     """
 
     data: int = 1
     fsdp: int = 1
     tensor: int = 1
+    heartbeat_seconds: int = 100
+    wait_seconds: int = 3600
 
     @property
     def sizes(self) -> tuple[int, int, int]:

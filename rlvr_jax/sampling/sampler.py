@@ -132,7 +132,7 @@ class Sampler:
             top_p=top_p,
             top_k=top_k,
         )
-        params = self._prepared(params)
+        params = self.prepare(params)
         parts = []
         for rows in self._waves(range(len(contexts))):
             size = self.buckets.num_contexts(len(rows))
@@ -181,7 +181,7 @@ class Sampler:
             ],
             **settings,
         )
-        params = self._prepared(params)
+        params = self.prepare(params)
         parts = []
         for wave in samples.waves:
             bounds = (wave.contexts.start, wave.contexts.stop)
@@ -195,8 +195,12 @@ class Sampler:
         """Drops the copy that was cast from the last parameters in use."""
         self._source = self._params = None
 
-    def _prepared(self, params: Params) -> Params:
-        """Parameters cast and unstacked, once per rollout (per parameter object)."""
+    def prepare(self, params: Params) -> Params:
+        """Parameters cast and unstacked, once per rollout (per parameter object).
+
+        With several processes this is the one collective of sampling: all of them call
+        it, even those that then sample nothing.
+        """
         if params is not self._source:
             self._source, self._params = params, self.programs.unstack(params)
         return self._params

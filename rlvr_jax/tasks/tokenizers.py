@@ -5,27 +5,12 @@ Ids are the only record of a conversation: a history grows by appending
 """
 
 import contextlib
-import json
 import os
 import pathlib
-import re
 from collections.abc import Iterator, Sequence
 
-# For models without a chat template: the role on a line of its own, then the text.
-PLAIN_TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ message['role'] | capitalize }}:\n{{ message['content'] }}"
-    "{{ eos_token if message['role'] == 'assistant' else '' }}\n"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}Assistant:\n{% endif %}"
-)
-
-# Stands for a response while a template is rendered; templates leave it alone.
-_SENTINEL = "RESPONSE-STANDS-HERE"
-
-# Hides special tokens in people's texts from the tokenizer; Unicode says that no text
-# holds this code point.
-_HIDE = "\uffff"
+from rlvr_jax.tasks.templates import HIDE, ChatTemplate, checked_messages
+from rlvr_jax.tasks.tokenizer_files import GENERATION, eos_ids, write_tokenizer
 
 
 class Tokenizer:
@@ -38,33 +23,35 @@ class Tokenizer:
             model's embedding may have more rows.
     """
 
-    def __init__(self, tokenizer, *, stop_ids: Sequence[int], source: str):
+    def __init__(
+        self,
+        tokenizer,
+        *,
+        stop_ids: Sequence[int],
+        source: str,
+        thinking: bool | None = None,
+    ):
         """Wraps a `transformers.PreTrainedTokenizerFast`.
 
         Args:
-            tokenizer: the tokenizer; one without a chat template gets `PLAIN_TEMPLATE`.
+            tokenizer: one without a chat template gets `templates.PLAIN_TEMPLATE`.
             stop_ids: ids that end a response; the template's end-of-turn token is
                 added to them.
             source: where it came from, for error messages.
+            thinking: see `load_tokenizer`.
         """
         self._tokenizer = tokenizer
         self._source = source
-        template = tokenizer.chat_template
-        if isinstance(template, dict):
-            template = template.get("default")
-        self._template = template or PLAIN_TEMPLATE
+        self._template = ChatTemplate(tokenizer, thinking=thinking, source=source)
         self._specials = {
             token.content: i
             for i, token in tokenizer.added_tokens_decoder.items()
             if token.special
         }
-        # The longest first; the second alternative matches nowhere.
-        tokens = sorted(map(re.escape, self._specials), key=len, reverse=True)
-        self._special_pattern = re.compile("(" + "|".join([*tokens, "(?!)"]) + ")")
         self.vocab_size = max(tokenizer.get_vocab().values()) + 1
-        end = self._tail_ids("x")[0]
-        ends = [end] if end in self._specials.values() else []
-        self.stop_ids = tuple(dict.fromkeys([*stop_ids, *ends]))
+        close = self._closing_ids(stop_ids)
+        self._num_closing = len(close)
+        self.stop_ids = tuple(dict.fromkeys([*stop_ids, *close[-1:]]))
         if not self.stop_ids:
             raise ValueError(
                 f"{source}: no stop token: eos_token_id is in neither"
@@ -111,13 +98,17 @@ class Tokenizer:
         Raises:
             ValueError: the messages are malformed or refused by the template.
         """
-        ids = self._encode_render(self._render(_messages(prompt)))
+        ids = self._encode_render(
+            self._template.prompt(checked_messages(prompt, "prompt"))
+        )
         bos = self._tokenizer.bos_token_id
-        if self._template == PLAIN_TEMPLATE and bos in self._tokenizer.encode(""):
-            return [bos, *ids]
+        while bos is not None and ids[:2] == [bos, bos]:
+            del ids[0]
         return ids
 
-    def appendix_ids(self, feedback: str, *, closed: bool) -> list[int]:
+    def appendix_ids(
+        self, feedback: str | Sequence[dict], *, closed: bool
+    ) -> list[int]:
         """Ids from the end of a response to the start of the next one.
 
         They close the assistant's turn, give the feedback as a user's turn and open
@@ -125,72 +116,72 @@ class Tokenizer:
         conversation [user, assistant, user]. All of it is context, none is trained.
 
         Args:
-            feedback: text of the user's message; a special token spelled out in it
-                stays ordinary text.
+            feedback: text of the user's message, or messages as in `prompt_ids`; a
+                special token spelled out in it stays ordinary text.
             closed: whether the response ends with a stop token that the policy
                 sampled; the one the template writes is then left out.
 
         Returns:
             Ids to append to the parent's history.
+
+        Raises:
+            ValueError: the messages are malformed or refused by the template.
         """
-        ids = self._tail_ids(feedback)
-        return ids[1:] if closed and ids[0] in self.stop_ids else ids
+        messages = checked_messages(feedback, "feedback")
+        ids = self._encode_render(self._template.appendix(messages))
+        return ids[self._num_closing :] if closed else ids
 
-    def _tail_ids(self, feedback: str) -> list[int]:
-        conversation = [
-            {"role": "user", "content": "x"},
-            {"role": "assistant", "content": _SENTINEL},
-            {"role": "user", "content": feedback},
-        ]
-        _, found, tail = self._render(conversation).partition(_SENTINEL)
-        if not found:
-            raise ValueError(
-                f"{self._source}: the chat template leaves out earlier responses, so"
-                " no second attempt can follow one; give the model another template"
-            )
-        return self._encode_render(tail)
+    def save(self, directory: str | pathlib.Path) -> None:
+        """Writes a tokenizer that other tools load and that acts as this one does.
 
-    def _render(self, messages: Sequence[dict]) -> str:
-        """Returns the templated text, with special tokens of the contents hidden."""
-        hidden = [
-            {**message, "content": self._hidden(message["content"])}
-            for message in messages
-        ]
-        try:
-            return self._tokenizer.apply_chat_template(
-                hidden,
-                chat_template=self._template,
-                tokenize=False,
-                add_generation_prompt=True,
-            )
-        except ImportError:
-            raise
-        except Exception as error:
-            roles = [message["role"] for message in messages]
-            raise ValueError(
-                f"{self._source}: the chat template refuses messages with roles"
-                f" {roles}: {error}"
-            ) from error
+        tokenizer_config.json has the chat template (the plain one, if the model has
+        none), and generation_config.json the stop ids. The source must still be there.
 
-    def _hidden(self, content: str) -> str:
-        # A lone surrogate (programs print them) is no text for a tokenizer: "?".
-        content = content.encode("utf-8", "replace").decode("utf-8")
-        return self._special_pattern.sub(_hide, content)
+        Args:
+            directory: made if missing; files of the same names are replaced.
+        """
+        directory = pathlib.Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        write_tokenizer(
+            pathlib.Path(self._source),
+            directory,
+            template=self._template.text,
+            stop_ids=self.stop_ids,
+            pad_id=self.pad_id,
+        )
+
+    def _closing_ids(self, stop_ids: Sequence[int]) -> list[int]:
+        """What the template writes to end a response: at most spaces, then a token.
+
+        Returns:
+            Ids that every appendix begins with; none if no special token ends a turn.
+        """
+        ids = self._encode_render(self._template.appendix(checked_messages("x", "")))
+        specials = self._specials.values()
+        place = next((k for k, i in enumerate(ids) if i in specials), len(ids))
+        close = ids[: place + 1]
+        if place == len(ids) or self.decode(close[:-1], skip_special=False).strip():
+            return []
+        # A token that opens the next turn is not there when the conversation ends.
+        final = self._encode_render(self._template.closing())
+        return close if final[: len(close)] == close or close[-1] in stop_ids else []
 
     def _encode_render(self, text: str) -> list[int]:
-        if _HIDE not in text:
+        if HIDE not in text:
             return self.encode(text)
         # Rare: cut at the template's own special tokens and read the rest as text.
         ids = []
-        for piece in self._special_pattern.split(text):
+        for piece in self._template.special_pattern.split(text):
             if piece in self._specials:
                 ids.append(self._specials[piece])
             else:
-                ids += self._encode(piece.replace(_HIDE, ""), parse_special=False)
+                ids += self._encode(piece.replace(HIDE, ""), parse_special=False)
         return ids
 
 
-def load_tokenizer(directory: str | pathlib.Path) -> Tokenizer:
+def load_tokenizer(
+    directory: str | pathlib.Path, *, thinking: bool | None = None
+) -> Tokenizer:
     """Loads the tokenizer of a Hugging Face directory; nothing is downloaded.
 
     tokenizer.json is taken as it is: the classes that transformers picks by model
@@ -200,10 +191,14 @@ def load_tokenizer(directory: str | pathlib.Path) -> Tokenizer:
         directory: holds tokenizer.json and, as far as the model has them,
             tokenizer_config.json, chat_template.jinja, generation_config.json,
             config.json.
+        thinking: whether responses begin with thoughts, for templates that have the
+            switch `enable_thinking` (Qwen3: False opens each response with an empty
+            thought); None leaves it to the template.
 
     Raises:
         FileNotFoundError: there is no such directory or no tokenizer.json in it.
-        ValueError: a file is malformed, or nothing names a stop token.
+        ValueError: a file is malformed, nothing names a stop token, or the template
+            has no switch for `thinking`.
     """
     directory = pathlib.Path(directory)
     if not (directory / "tokenizer.json").is_file():
@@ -212,8 +207,8 @@ def load_tokenizer(directory: str | pathlib.Path) -> Tokenizer:
             " Hugging Face model with a fast tokenizer"
         )
     stop_ids = [
-        *_eos_ids(directory / "generation_config.json"),
-        *_eos_ids(directory / "config.json"),
+        *eos_ids(directory / GENERATION),
+        *eos_ids(directory / "config.json"),
     ]
     with _no_advice():
         # Imported here because it takes seconds and most users of tasks need it not.
@@ -229,49 +224,9 @@ def load_tokenizer(directory: str | pathlib.Path) -> Tokenizer:
             ) from error
     if tokenizer.eos_token_id is not None:
         stop_ids.append(tokenizer.eos_token_id)
-    return Tokenizer(tokenizer, stop_ids=stop_ids, source=str(directory))
-
-
-def _hide(match: re.Match) -> str:
-    token = match.group()
-    return token[0] + _HIDE + token[1:]
-
-
-def _messages(prompt: str | Sequence[dict]) -> list[dict]:
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}]
-    for message in prompt:
-        if not (
-            isinstance(message, dict)
-            and isinstance(message.get("role"), str)
-            and isinstance(message.get("content"), str)
-        ):
-            raise ValueError(
-                "prompt: every message must be a dict with the strings role and"
-                f" content, got {message!r}"
-            )
-    if not prompt or prompt[-1]["role"] == "assistant":
-        raise ValueError(
-            "prompt must end with a message that asks for a response, got"
-            f" {[message['role'] for message in prompt]}"
-        )
-    return list(prompt)
-
-
-def _eos_ids(path: pathlib.Path) -> list[int]:
-    """Returns the eos ids that a configuration file names, none if it is missing."""
-    if not path.is_file():
-        return []
-    try:
-        eos = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
-    except (ValueError, AttributeError) as error:
-        raise ValueError(f"{path}: wanted a JSON object: {error}") from error
-    ids = [] if eos is None else eos if isinstance(eos, list) else [eos]
-    if not all(isinstance(i, int) for i in ids):
-        raise ValueError(
-            f"{path}: eos_token_id: wanted an id or a list of ids, got {eos!r}"
-        )
-    return ids
+    return Tokenizer(
+        tokenizer, stop_ids=stop_ids, source=str(directory), thinking=thinking
+    )
 
 
 @contextlib.contextmanager

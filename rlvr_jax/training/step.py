@@ -142,7 +142,7 @@ class TrainStep:
         state = TrainState(params, start(params), jnp.zeros((), jnp.int32))
         if self._mesh is None:
             return jax.tree.map(lambda x: jax.device_put(x, x.sharding), state)
-        step = jax.device_put(np.int32(0), places.step)
+        step = jax.jit(lambda: jnp.zeros((), jnp.int32), out_shardings=places.step)()
         return dataclasses.replace(state, step=step)
 
     def state_shapes(self) -> TrainState:
@@ -196,10 +196,10 @@ class TrainStep:
             sums = more if sums is None else {k: sums[k] + more[k] for k in sums}
         return gradients, sums or {}
 
-    def score(self, params: Params, rows: TrainBatch, temperature: float) -> Any:
-        """Log-probs float32 [R, K] of the targets of one micro-batch."""
+    def score(self, params: Params, rows: TrainBatch, temperature: float) -> np.ndarray:
+        """Log-probs float32 [R, K] of this process's targets of a micro-batch."""
         rows = sharding.put_rows(self._mesh, rows)
-        return self._score(params, rows, temperature)
+        return sharding.own_rows(self._score(params, rows, temperature))
 
     def update(
         self, state: TrainState, gradients: Params

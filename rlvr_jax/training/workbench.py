@@ -101,7 +101,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
     """
     directory = model_directory(config)
     mesh, places = _mesh(config, models.ModelConfig.from_directory(directory))
-    tokenizer = tasks.load_tokenizer(directory)
+    tokenizer = tasks.load_tokenizer(directory, thinking=config.model.thinking_switch)
     _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
     same = training is held_out

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+from typing import Any
 
 from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.config import Config, to_json
@@ -100,6 +101,37 @@ def saved_steps(directory: pathlib.Path) -> list[int]:
         return []
     with Checkpoints(directory) as checkpoints:
         return checkpoints.steps()
+
+
+def restored_params(
+    workdir: pathlib.Path, checkpoint: str, like: Any, *, others: str = ""
+) -> tuple[Any, int]:
+    """Parameters of a checkpoint, without the optimizer's state.
+
+    Args:
+        workdir: the run's folder.
+        checkpoint: `latest` or a step.
+        like: pytree with the shapes, types and shardings of the parameters.
+        others: what --checkpoint may be besides, for error messages.
+
+    Returns:
+        (parameters, their step).
+
+    Raises:
+        ValueError: there is no such checkpoint, or it is of another model.
+    """
+    directory = workdir / CHECKPOINTS
+    steps = saved_steps(directory)
+    if checkpoint == "latest" and steps:
+        checkpoint = str(steps[-1])
+    if not checkpoint.isdigit() or int(checkpoint) not in steps:
+        raise ValueError(
+            f"--checkpoint must be {others}latest or a step of"
+            f" {directory} ({steps or 'it has none'}); got {checkpoint!r}"
+        )
+    with Checkpoints(directory) as checkpoints:
+        params = checkpoints.restore_params(int(checkpoint), like)
+    return params, int(checkpoint)
 
 
 def _difference(kept: dict, wanted: dict, prefix: str = "") -> str:

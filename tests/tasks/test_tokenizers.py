@@ -5,21 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
-from tokenizers import Tokenizer as Backend
-from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
 from rlvr_jax import tasks
-from rlvr_jax.tasks.tokenizers import PLAIN_TEMPLATE
+from rlvr_jax.tasks.templates import PLAIN_TEMPLATE
+from tests.tasks.small_tokenizer import BEGIN, START, STOP, THINK, write_model
 
-SPECIALS = ("<|text|>", "<|start|>", "<|stop|>", "<think>")
-BEGIN, START, STOP, THINK = range(4)
-CORPUS = [
-    "def f(x):\n    return x * x + 3\n",
-    "hello hello help held 12 123 1234",
-    "user\nassistant\nsystem\nUser:\nAssistant:\n",
-]
 TURNS = (
     "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|stop|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
@@ -35,39 +26,6 @@ THINKING = (
 )
 FEEDBACKS = ["Wrong: f(3) gave 9, want 11.", "\n\n  Traceback:\n    line 2\n\u00e9 "]
 RESPONSES = ["def f(x):\n    return 3", "x * x\n\n"]
-
-
-def write_model(directory, *, template=None, adds_bos=False, config=None, **files):
-    """Writes a small byte-level tokenizer with digits apart, and the given files."""
-    backend = Backend(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
-        ]
-    )
-    backend.decoder = decoders.ByteLevel()
-    special = [AddedToken(text, special=True, normalized=False) for text in SPECIALS]
-    trainer = BpeTrainer(
-        vocab_size=400,
-        special_tokens=special,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    backend.train_from_iterator(CORPUS, trainer)
-    if adds_bos:
-        backend.post_processor = processors.TemplateProcessing(
-            single="<|text|> $A", special_tokens=[("<|text|>", BEGIN)]
-        )
-    backend.save(str(directory / "tokenizer.json"))
-    # A class that transformers would rebuild without the digits rule.
-    settings = {"tokenizer_class": "GPT2Tokenizer", **(config or {})}
-    if template is not None:
-        settings["chat_template"] = template
-    files = {"tokenizer_config.json": settings, **files}
-    for name, content in files.items():
-        (directory / name).write_text(json.dumps(content))
-    return directory
 
 
 @pytest.fixture
