@@ -7,10 +7,9 @@ from rlvr_jax.capacity.memory import device_bytes, phases
 from rlvr_jax.capacity.plan import make_plan
 from rlvr_jax.capacity.programs import Program, compile_programs, make_train_step
 from rlvr_jax.capacity.report import Report
-from rlvr_jax.capacity.shapes import named_config
 from rlvr_jax.capacity.topologies import Topology
 from rlvr_jax.config import Config, model_directory
-from rlvr_jax.models import ModelConfig
+from rlvr_jax.models import ModelConfig, named_config
 
 
 def model_shapes(config: Config, name: str | None = None) -> ModelConfig:

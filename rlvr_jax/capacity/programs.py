@@ -12,6 +12,7 @@ from rlvr_jax import models, packing, sampling, sharding
 from rlvr_jax.capacity import work
 from rlvr_jax.capacity.collectives import by_kind, collectives
 from rlvr_jax.capacity.plan import Plan
+from rlvr_jax.capacity.topologies import Topology, host_topology
 from rlvr_jax.training.step import TrainStep
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -23,6 +24,7 @@ class Program:
 
     Attributes:
         name: `unstack`, `prefill`, `decode`, `accumulate` or `apply`.
+        compiled_for: name of the topology, see `topologies.host_topology`.
         runs: in a step at its limits; of decoding, tokens that are sampled one after
             the other.
         flops, model_flops, traffic: of all runs together, on one device, see
@@ -40,6 +42,7 @@ class Program:
     """
 
     name: str
+    compiled_for: str
     runs: int
     flops: float
     model_flops: float
@@ -87,12 +90,15 @@ def compile_programs(plan: Plan) -> Iterator[Program]:
     )
     totals = step_work(plan)
     start, processor = time.perf_counter(), time.process_time()
+    host = host_topology(plan.topology)
+    params = step.state_shapes().params
     groups: list[Callable[[], dict[str, jax.stages.Lowered]]] = [
         lambda: step.lower(rows, config.rollout.temperature),
         lambda: sampling.lower(
             _decoder(plan),
-            step.state_shapes().params,
+            params,
             mesh=_mesh(plan),
+            host_mesh=None if host is plan.topology else _host_mesh(plan, host),
             buckets=plan.buckets,
             num_samples=plan.branches,
             max_new_tokens=config.rollout.max_response_tokens,
@@ -101,13 +107,15 @@ def compile_programs(plan: Plan) -> Iterator[Program]:
     for lower in groups:
         lowered = lower()
         for name in list(lowered):
-            local = plan.local_devices if name in ("prefill", "decode") else None
+            local = name in ("prefill", "decode")
+            devices = plan.local_devices if local else len(plan.topology.devices)
             program = measure(
                 name,
                 lowered.pop(name),
+                compiled_for=host.name if local else plan.topology.name,
                 runs=totals[name][0],
                 work_done=totals[name][1],
-                num_devices=local or len(plan.topology.devices),
+                num_devices=devices,
             )
             yield dataclasses.replace(
                 program,
@@ -144,10 +152,17 @@ def _mesh(plan: Plan) -> jax.sharding.Mesh:
     return sharding.make_mesh(plan.mesh_sizes, devices=plan.topology.devices)
 
 
+def _host_mesh(plan: Plan, host: Topology) -> jax.sharding.Mesh:
+    """One host's devices, in the mesh that a process samples on."""
+    sizes = (plan.sampling_groups, 1, plan.mesh_sizes[2])
+    return sharding.make_mesh(sizes, devices=host.devices)
+
+
 def measure(
     name: str,
     lowered: jax.stages.Lowered,
     *,
+    compiled_for: str,
     runs: int,
     work_done: work.Work,
     num_devices: int,
@@ -157,6 +172,7 @@ def measure(
     Args:
         name: of the program.
         lowered: to be compiled.
+        compiled_for: name of its topology.
         runs: in a step.
         work_done: by all runs, on all devices together.
         num_devices: of the program.
@@ -166,6 +182,7 @@ def measure(
     """
     program = Program(
         name,
+        compiled_for,
         runs,
         flops=work_done.flops / num_devices,
         model_flops=work_done.model_flops / num_devices,
@@ -196,13 +213,19 @@ def measure(
 
 
 def needed_bytes(message: str) -> int | None:
-    """Bytes that a compiler's message says the program would use, None if it does not.
+    """Bytes that a program would use, from the compiler's message that it is too much.
+
+    Args:
+        message: of libtpu; its "temporaries" are arguments and results too.
+
+    Returns:
+        None if the message is about something else.
 
     Example:
-        >>> needed_bytes("Ran out of memory ... Used 17.50G of 15.75G hbm.")
+        >>> needed_bytes("memory required for ... (17.50G) exceeds available HBM (1G).")
         18790481920
     """
-    found = re.search(r"[Uu]sed ([\d.]+)([KMGT]?)(?:i?B)? of [\d.]+[KMGT]", message)
+    found = re.search(r"\(([\d.]+)([KMGT]?)\) exceeds available HBM", message)
     return round(float(found[1]) * UNITS[found[2]]) if found else None
 
 
@@ -221,7 +244,7 @@ def step_work(plan: Plan) -> dict[str, tuple[int, work.Work]]:
         copies=data,
         groups=data * fsdp,
     )
-    weights = work.num_parameters(model) * (4 + itemsize)
+    weights = models.parameter_count(model) * (4 + itemsize)
     moved = work.Work(0.0, 0.0, float(weights * data))
     prefills, prefill = _prefills(plan, itemsize)
     tokens, decode = _decodes(plan, itemsize)

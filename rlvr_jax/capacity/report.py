@@ -9,7 +9,7 @@ from rlvr_jax.capacity.floor import Floor, floor
 from rlvr_jax.capacity.memory import Phase
 from rlvr_jax.capacity.plan import Plan
 from rlvr_jax.capacity.programs import Program
-from rlvr_jax.capacity.work import num_parameters
+from rlvr_jax.models import parameter_count
 
 GIB = 2**30
 
@@ -66,7 +66,7 @@ class Report:
             "processes": plan.topology.num_processes,
             "mesh": dict(zip(("data", "fsdp", "tensor"), plan.mesh_sizes, strict=True)),
             "model": dataclasses.asdict(plan.model),
-            "parameters": num_parameters(plan.model),
+            "parameters": parameter_count(plan.model),
             "rows": plan.rows,
             "micro_batches": plan.micro_batches,
             "updates": plan.updates,
@@ -99,7 +99,7 @@ class Report:
         plan, model = self.plan, self.plan.model
         data, fsdp, tensor = plan.mesh_sizes
         return (
-            f"{model.family}, {num_parameters(model) / 1e9:.2f} B parameters, on"
+            f"{model.family}, {parameter_count(model) / 1e9:.2f} B parameters, on"
             f" {plan.topology.name} ({plan.topology.num_chips} chips,"
             f" {plan.topology.num_processes} hosts): data {data}, fsdp {fsdp}, tensor"
             f" {tensor}.\nA step at its limits: {plan.rows} rows of"
@@ -117,6 +117,14 @@ class Report:
             f"Step-time floor at the published peaks: {seconds:.1f} s.",
             f"Peak in {worst.program}: {share}, {worst.peak / memory:.0%}.",
         ]
+        elsewhere = {p.compiled_for for p in self.programs} - {self.plan.topology.name}
+        if elsewhere:
+            lines.append(
+                f"Note: the compiler takes no program for one host's part of"
+                f" {self.plan.topology.name}; the sampler was compiled for"
+                f" {', '.join(elsewhere)}. Whether the runtime of the slice takes it"
+                " was not tried."
+            )
         if self.fits:
             return "\n".join([*lines, "It fits."])
         refused = [program.name for program in self.programs if program.needed]

@@ -5,7 +5,11 @@ import math
 import re
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.experimental import topologies
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from rlvr_jax.capacity.chips import CHIPS, Chip
 
@@ -35,6 +39,31 @@ class Topology:
     def per_chip(self) -> int:
         """Devices of a chip: they share its peaks."""
         return len(self.devices) // self.num_chips
+
+
+def host_topology(topology: Topology) -> Topology:
+    """Where the sampler of one process can be compiled.
+
+    It samples on its own host's devices. libtpu 0.0.52 compiles no program for a part
+    of a v5e or v6e slice of more than 8 chips; the slice of one host stands in there.
+    Its chips, memory and links are the same.
+
+    Args:
+        topology: of the run.
+
+    Returns:
+        `topology` itself where its compiler takes a part of it.
+    """
+    local = [device for device in topology.devices if device.process_index == 0]
+    mesh = Mesh(np.array(local), ("all",), axis_types=(AxisType.Auto,))
+    place = NamedSharding(mesh, PartitionSpec("all"))
+    probe = jax.ShapeDtypeStruct((len(local),), jnp.float32, sharding=place)
+    try:
+        jax.jit(jnp.sum).lower(probe).compile()
+    except jax.errors.JaxRuntimeError:
+        shape = "x".join(["2", "2", "1"][: topology.chip.dimensions])
+        return load_topology(f"{topology.chip.name}:{shape}")
+    return topology
 
 
 def load_topology(name: str) -> Topology:

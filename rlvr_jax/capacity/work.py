@@ -8,9 +8,9 @@ import math
 
 import jax.numpy as jnp
 
-from rlvr_jax.models import ModelConfig
+from rlvr_jax.models import ModelConfig, parameter_count
 from rlvr_jax.models.attention import MAX_BLOCKS
-from rlvr_jax.models.parameters import block_parameters, outer_parameters
+from rlvr_jax.models.parameters import block_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +50,6 @@ def matrix_sizes(config: ModelConfig) -> tuple[int, int]:
         if len(entry.shape) == 2
     )
     return config.num_layers * layer, config.vocab_size * config.width
-
-
-def num_parameters(config: ModelConfig) -> int:
-    """Entries of all arrays of the model."""
-    layer = sum(math.prod(p.shape) for p in block_parameters(config).values())
-    outer = sum(math.prod(p.shape) for p in outer_parameters(config).values())
-    return config.num_layers * layer + outer
 
 
 def training_work(
@@ -102,7 +95,7 @@ def training_work(
         passes * layers * tokens + 4 * head * targets + attention * pair * blocks
     )
     # Masters are read; gradients are read and written.
-    masters = 3 * 4 * copies * num_parameters(config)
+    masters = 3 * 4 * copies * parameter_count(config)
     # Weights as they are used: written when gathered, read in each pass.
     used = itemsize * groups * (layers * 2 * (passes - 1) + head * 4)
     # What each layer is computed again from: written, then read.
@@ -112,7 +105,7 @@ def training_work(
 
 def apply_work(config: ModelConfig, *, copies: int) -> Work:
     """The optimizer: parameters, two moments and gradients read; three written."""
-    size = num_parameters(config)
+    size = parameter_count(config)
     return Work(0.0, 15.0 * size * copies, 7 * 4 * size * copies)
 
 

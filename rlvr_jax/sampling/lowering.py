@@ -17,6 +17,7 @@ def lower(
     params: Any,
     *,
     mesh: jax.sharding.Mesh,
+    host_mesh: jax.sharding.Mesh | None = None,
     buckets: Buckets,
     num_samples: int,
     max_new_tokens: int,
@@ -27,6 +28,7 @@ def lower(
         model: the decoder.
         params: shapes and places of the training's parameters.
         mesh: of the training; process 0's part of it samples.
+        host_mesh: devices of one process alone that sample in its stead.
         buckets: shapes that the sampler may compile.
         num_samples: G.
         max_new_tokens: limit of a response.
@@ -34,7 +36,8 @@ def lower(
     Returns:
         `unstack` (weights brought to the sampling mesh), `prefill` and `decode`.
     """
-    programs, dtype = Programs(model, mesh=mesh), model.dtype
+    whole, dtype = Programs(model, mesh=mesh), model.dtype
+    programs = whole if host_mesh is None else Programs(model, mesh=host_mesh)
     size, length = buckets.contexts[-1], buckets.context_lengths[-1]
     room = buckets.new_lengths(max_new_tokens)[-1]
     weights = jax.eval_shape(lambda p: models.unstack(model, p, dtype), params)
@@ -64,7 +67,7 @@ def lower(
         _settings(size),
     )
     return {
-        "unstack": programs.unstack.lower(params),
+        "unstack": whole.unstack.lower(params),
         "prefill": prefill,
         "decode": decode,
     }

@@ -15,8 +15,8 @@ from rlvr_jax import capacity, compile_check
 from rlvr_jax.capacity import check_capacity, model_shapes, programs, report
 from rlvr_jax.capacity.memory import Phase
 from rlvr_jax.capacity.plan import make_plan
-from rlvr_jax.capacity.work import num_parameters
 from rlvr_jax.config import default_config
+from rlvr_jax.models import parameter_count
 
 from . import stand_in
 
@@ -59,7 +59,7 @@ def test_memory_by_phase(found):
     ]
     first, decode, training = found.phases[0], found.phases[2], found.phases[3]
     # Norms alone are whole on every device.
-    parameters = 4 * num_parameters(stand_in.MODEL)
+    parameters = 4 * parameter_count(stand_in.MODEL)
     assert parameters / 8 < training.params < parameters / 6
     assert 2 * training.params <= training.optimizer < 2 * training.params + 100
     assert training.gradients == training.params
@@ -74,7 +74,7 @@ def test_memory_by_phase(found):
 def test_a_reference_policy_stays_in_memory():
     config = stand_in.config(objective__kl_coefficient=0.1)
     plan = make_plan(config, stand_in.MODEL, stand_in.topology())
-    empty = {name: programs.Program(name, 1, 0.0, 0.0, 0.0) for name in NAMES}
+    empty = {name: programs.Program(name, "x", 1, 0.0, 0.0, 0.0) for name in NAMES}
     found = capacity.memory.phases(plan, empty, params=5, optimizer=11)
     assert {phase.reference for phase in found} == {5}
 
@@ -161,7 +161,11 @@ def test_sampling_that_does_not_fit_is_split_further():
 
 
 def test_a_program_that_the_compiler_refuses(found, monkeypatch):
-    message = "RESOURCE_EXHAUSTED: Ran out of memory in hbm. Used 17.50G of 15.75G hbm."
+    message = (
+        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the"
+        " total memory required for HLO temporaries (17.50G) exceeds available HBM"
+        " (15.75G). HLO module: jit_add."
+    )
     assert programs.needed_bytes(message) == 17.5 * 2**30
     assert programs.needed_bytes("INTERNAL: no such luck") is None
 
@@ -171,7 +175,12 @@ def test_a_program_that_the_compiler_refuses(found, monkeypatch):
 
     nothing = programs.work.Work(0.0, 0.0, 0.0)
     program = programs.measure(
-        "accumulate", Refused(), runs=1, work_done=nothing, num_devices=8
+        "accumulate",
+        Refused(),
+        compiled_for="x",
+        runs=1,
+        work_done=nothing,
+        num_devices=8,
     )
     assert program.needed == program.peak == 17.5 * 2**30
     refused = dataclasses.replace(found, programs=[program, *found.programs[1:]])
@@ -186,7 +195,14 @@ def test_other_failures_of_the_compiler_are_not_hidden():
 
     nothing = programs.work.Work(0.0, 0.0, 0.0)
     with pytest.raises(jax.errors.JaxRuntimeError, match="no such luck"):
-        programs.measure("apply", Broken(), runs=1, work_done=nothing, num_devices=8)
+        programs.measure(
+            "apply",
+            Broken(),
+            compiled_for="x",
+            runs=1,
+            work_done=nothing,
+            num_devices=8,
+        )
 
 
 def test_a_model_by_name_or_by_folder(tmp_path):

@@ -27,9 +27,9 @@ def test_entries_by_hand():
     layer = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64
     assert work.matrix_sizes(MODEL) == (2 * layer, 256 * 32)
     outer = 2 * 256 * 32 + 32
-    assert work.num_parameters(MODEL) == 2 * (layer + 2 * 32 + 2 * 8) + outer
+    assert models.parameter_count(MODEL) == 2 * (layer + 2 * 32 + 2 * 8) + outer
     _, params = models.init(MODEL, jax.random.key(0))
-    assert work.num_parameters(MODEL) == sum(x.size for x in jax.tree.leaves(params))
+    assert models.parameter_count(MODEL) == sum(x.size for x in jax.tree.leaves(params))
 
 
 def test_training_by_hand():
@@ -43,7 +43,7 @@ def test_training_by_hand():
     # One block of 4 x 4 pairs; products: 2 forward, 2 again, 5 backward.
     blocks = 2 * 16 * 9 * (2 * 4 * 8)
     assert found.flops == 2 * (4 * layers * 8 + 4 * head * 6 + blocks)
-    masters = 12 * work.num_parameters(MODEL)
+    masters = 12 * models.parameter_count(MODEL)
     used = 2 * (layers * 6 + head * 4)
     assert found.traffic == masters + used + 2 * 2 * 8 * 32 * 2
 
