@@ -7,11 +7,8 @@ import os
 import pathlib
 import sys
 
-# The TPU compiler is a library here: no chip is looked for, no metadata server asked.
+# The programs are for chips that are not here.
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
-os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
 from absl import flags
 

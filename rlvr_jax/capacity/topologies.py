@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 import re
 from typing import Any
 
@@ -12,6 +13,15 @@ from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from rlvr_jax.capacity.chips import CHIPS, Chip
+
+# libtpu is a compiler here: it shall look for no chip, ask no metadata server, warn of
+# neither, and let other processes compile too.
+OFFLINE = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +109,8 @@ def load_topology(name: str) -> Topology:
 
 
 def _devices(name: str, valid: str) -> tuple[Any, ...]:
+    for variable, value in OFFLINE.items():
+        os.environ.setdefault(variable, value)
     try:
         description = topologies.get_topology_desc(platform="tpu", topology_name=name)
     except Exception as error:  # libtpu and jax raise types of their own

@@ -9,6 +9,13 @@ from rlvr_jax.capacity import topologies
 from rlvr_jax.capacity.chips import CHIPS
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """What is set for libtpu is gone after the test."""
+    for name in topologies.OFFLINE:
+        monkeypatch.setenv(name, "set before")
+
+
 @pytest.fixture
 def libtpu(monkeypatch):
     """A compiler that knows every slice: two devices per chip, two chips per host."""

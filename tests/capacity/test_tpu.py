@@ -25,14 +25,6 @@ MODEL = dataclasses.replace(
 )
 
 
-@pytest.fixture(autouse=True)
-def no_chip(monkeypatch):
-    """Nothing is asked of a metadata server, and other processes may compile too."""
-    monkeypatch.setenv("TPU_SKIP_MDS_QUERY", "1")
-    monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "localhost")
-    monkeypatch.setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
-
-
 def config(**changes):
     sizes = {"update__row_length": 256, "update__target_length": 256}
     return stand_in.config(model__dtype="bfloat16", **{**sizes, **changes})
