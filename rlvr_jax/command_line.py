@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 a metric became NaN, 2 bad input, 75 told to stop and saved.
 """
 
+import logging as std_logging
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ def run(main: Callable[[], None]) -> None:
     def guarded(argv: list[str]) -> None:
         # Orbax reports every phase of a save at level INFO.
         logging.set_verbosity(logging.WARNING)
+        std_logging.getLogger("rlvr_jax").setLevel(std_logging.INFO)
         try:
             main()
         except Preempted as stop:

@@ -149,26 +149,42 @@ def check_same(name: str, text: str, *, wait_seconds: int) -> None:
         text: of this process.
         wait_seconds: how long to wait for the slowest.
     """
-    if jax.process_count() == 1:
-        return
-    client, own = _service.global_state.client, jax.process_index()
-    key = f"{name} {next(_meetings)}"
     digest = hashlib.sha256(text.encode()).hexdigest()
-    client.key_value_set(f"{key}/{own}", digest)
-    barrier(f"compare {name}", wait_seconds=wait_seconds)
+    found = all_texts(f"compare {name}", digest, wait_seconds=wait_seconds)
+    others = [str(process) for process, it in enumerate(found) if it != found[0]]
+    if others:
+        raise ValueError(
+            f"{name}: process {', '.join(others)} of {jax.process_count()} started with"
+            " another one than process 0 (this is process"
+            f" {jax.process_index()}): start all with the same"
+        )
+
+
+def all_texts(name: str, text: str, *, wait_seconds: int) -> list[str]:
+    """The text of every process, on every one of them, in their order.
+
+    It goes over the host: nothing is compiled and no device is asked.
+
+    Args:
+        name: of the phase.
+        text: of this process, up to a few megabytes.
+        wait_seconds: how long to wait for the slowest.
+    """
+    if jax.process_count() == 1:
+        return [text]
+    client = _service.global_state.client
+    key = f"{name} {next(_meetings)}"
+    own = f"{key}/{jax.process_index()}"
+    client.key_value_set(own, text)
+    barrier(name, wait_seconds=wait_seconds)
     found = [
         client.blocking_key_value_get(f"{key}/{process}", wait_seconds * 1000)
         for process in range(jax.process_count())
     ]
-    others = [str(process) for process, it in enumerate(found) if it != found[0]]
-    # Nobody leaves, and with it ends the service, before all have read.
-    barrier(f"compared {name}", wait_seconds=wait_seconds)
-    if others:
-        raise ValueError(
-            f"{name}: process {', '.join(others)} of {jax.process_count()} started with"
-            f" another one than process 0 (this is process {own}): start all with the"
-            " same"
-        )
+    # Nobody leaves, and nothing is taken away, before all have read.
+    barrier(f"end of {name}", wait_seconds=wait_seconds)
+    client.key_value_delete(own)
+    return found
 
 
 def all_rows(arrays: Any, count: int) -> Any:

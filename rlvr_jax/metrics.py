@@ -1,9 +1,10 @@
 """Metrics: names `group/name`, sums that combine exactly, and the file they go to."""
 
+import collections
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -127,6 +128,18 @@ def tree_metrics(
         same = repeated(tree) if repeats is None else repeats
         values["retry/repeat_rate"] = mean(same, retries)
     return values
+
+
+def status_metrics(statuses: Iterable[str], names: Sequence[str]) -> dict[str, float]:
+    """How many responses of a step the verifier gave each status, as verify/NAME.
+
+    Args:
+        statuses: one per response. Those of infrastructure failures and abstentions
+            are the nodes that are left out, never rewards of 0.
+        names: statuses there are; those that nobody got are 0.
+    """
+    counts = collections.Counter(statuses)
+    return {f"verify/{name}": counts[name] for name in names}
 
 
 def repeated(tree: RolloutTree) -> np.ndarray:

@@ -45,6 +45,7 @@ SECTIONS = [cls for cls in SECTIONS if dataclasses.is_dataclass(cls)]
 
 # Other than the default, and valid together.
 CHANGED = {
+    "sandbox.require": ("seccomp", "files"),
     "algorithm": "mine",
     "model.path": "/some/where",
     "model.dtype": "bfloat16",
@@ -155,7 +156,7 @@ def test_every_field_is_reachable_by_flag(parse_flags):
 def test_every_field_is_named_in_the_docstring(cls):
     _, _, documented = cls.__doc__.partition("Attributes:")
     sections = {"model", "tasks", "rollout", "sampler", "credit", "objective"}
-    sections |= {"update", "optimizer", "eval", "checkpoint"}
+    sections |= {"update", "mesh", "optimizer", "eval", "checkpoint", "sandbox"}
     for field in dataclasses.fields(cls):
         if cls is configs.Config and field.name in sections:
             continue

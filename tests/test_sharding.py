@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rlvr_jax import models, sharding
+from rlvr_jax.models.decoder import embed_tokens
 from tests.meshes import CONFIG, mesh_of, places_of, weights
 
 MODEL = {
@@ -154,6 +156,23 @@ def test_the_head_of_a_split_vocabulary_sends_little():
     looped = [match[1] for match in found if "while" in match[0]]
     assert looped
     assert not any("16," in shape for shape in looped)
+
+
+def test_an_embedding_is_read_where_its_parts_are():
+    mesh = mesh_of((1, 1, 8))
+    # Ids are spread as the choice of tokens leaves them; the table must not follow.
+    ids = jax.ShapeDtypeStruct(
+        (8, 8), np.int32, sharding=NamedSharding(mesh, P(None, "tensor"))
+    )
+    table = jax.ShapeDtypeStruct(
+        (64, 16), np.float32, sharding=NamedSharding(mesh, P("tensor", None))
+    )
+    look_up = jax.jit(lambda table, ids: embed_tokens(table, ids, np.float32))
+    with sharding.use(mesh):
+        compiled = look_up.lower(table, ids).compile().as_text()
+    gathered = re.findall(r"= (\S*) all-gather\(", compiled)
+    assert gathered
+    assert all(shape.startswith("s32[8,8") for shape in gathered)
 
 
 def test_constraints_skip_what_the_mesh_does_not_divide():

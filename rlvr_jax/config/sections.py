@@ -50,6 +50,10 @@ class TasksSection:
             of attempts that solved them (higher is easier), is outside are left out
             (counted); () keeps all.
         deduplicate: leave out training tasks whose prompt came before (counted).
+        self_check: leave out training tasks whose gold answer the math verifier cannot
+            read (named in host.json); 15 ms for each that is not a number.
+        self_test: leave out training tasks whose reference (in a code block or box)
+            the verifier does not accept (likewise); verifies each task once.
         levels: shares of the difficulty levels of generated programs.
         max_prompt_tokens: longest prompt, tokens of the rendered chat turn.
         too_long: `error` or `skip` (counted) for longer prompts.
@@ -69,6 +73,8 @@ class TasksSection:
     generated: int = 10000
     difficulty: tuple[float, ...] = ()
     deduplicate: bool = False
+    self_check: bool = True
+    self_test: bool = False
     levels: tuple[float, ...] = (2.0, 1.0, 0.0)
     max_prompt_tokens: int = 64
     too_long: str = "error"
@@ -118,7 +124,8 @@ class SamplerSection:
     """Shapes that the sampler may compile, see `sampling.Buckets`.
 
     Attributes:
-        contexts: contexts decoded together.
+        contexts: contexts decoded together, a wave; each wave is verified while the
+            next ones are decoded.
         context_lengths: tokens of their caches; () takes one size, the longest
             history that the limits allow.
         chunk: tokens per prefill call, and first size of the cache of new tokens.
@@ -266,6 +273,22 @@ class EvalSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class SandboxSection:
+    """Where model-written programs run (verifiers `code` and `programs`).
+
+    Attributes:
+        require: layers without which not to start, of those that
+            `rlvr_jax.envs.sandbox.LAYERS` explains: namespaces, files, user, seccomp,
+            limits, cgroup. What a host holds is in a run's host.json.
+        allow_unsafe: run without a wall where there is none: only for programs that you
+            trust, on a machine that may be lost.
+    """
+
+    require: tuple[str, ...] = ()
+    allow_unsafe: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class CheckpointSection:
     """What is kept of a run.
 
@@ -297,6 +320,7 @@ class Config:
     steps: int = 100
     model: ModelSection = ModelSection()
     tasks: TasksSection = TasksSection()
+    sandbox: SandboxSection = SandboxSection()
     rollout: RolloutSection = RolloutSection()
     sampler: SamplerSection = SamplerSection()
     credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)

@@ -15,6 +15,7 @@ from rlvr_jax.envs.verdict import STATUSES, Verdict
 from rlvr_jax.envs.verifier import Verifier
 
 __all__ = [
+    "SANDBOXED",
     "STATUSES",
     "FunctionError",
     "GoldReport",
@@ -32,6 +33,9 @@ _VERIFIERS = {
     "math": MathVerifier,
     "programs": ProgramsVerifier,
 }
+
+# Kinds whose answers are programs: they take the settings of `sandbox.Sandbox`.
+SANDBOXED = ("code", "programs")
 
 
 def make_verifier(name: str, **settings: object) -> Verifier:

@@ -44,17 +44,18 @@ def choose(sources: list[str], entry_point: str) -> int:
 
     Args:
         sources: candidate sources, in the order of the response; at least one.
-        entry_point: name of the function wanted; "" if unknown.
+        entry_point: name of the function wanted, or "Class.method"; "" if unknown.
 
     Returns:
-        Index of the last block that defines the entry point at its top level, else of
-        the longest one that parses, else of the last.
+        Index of the last block that defines the entry point (of a method, its class)
+        at its top level, else of the longest one that parses, else of the last.
     """
+    wanted = entry_point.partition(".")[0]
     if len(sources) == 1:
         return 0
     parsed = [_parse(source) for source in sources]
     for index in reversed(range(len(sources))):
-        if entry_point and entry_point in _top_level_names(parsed[index]):
+        if wanted and wanted in _top_level_names(parsed[index]):
             return index
     whole = [index for index, tree in enumerate(parsed) if tree is not None]
     if whole:

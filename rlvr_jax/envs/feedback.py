@@ -7,6 +7,8 @@ from rlvr_jax.envs.verdict import cut
 TEST_CHARACTERS = 400
 VALUE_CHARACTERS = 200
 _LINE_CHARACTERS = 120
+# "Failed" is pytest's.
+_STATUSES = {"MemoryError": "memory", "AssertionError": "failed", "Failed": "failed"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
@@ -33,14 +35,14 @@ def outcome(
         response, blocks: see load_error.
         loaded: the child's frame ("loaded", index of the block), not trusted.
         detail: what the test's container recorded: "expected" and "actual" texts, or
-            "error", or nothing.
+            "error", or nothing; not trusted either, as it may repeat the child.
     """
     if "error" in detail:
         chosen = loaded[1] if loaded and len(loaded) == 2 else None
         return _error(response, blocks, chosen, detail["error"])
     if "actual" in detail:
         expected, actual = (
-            cut(_ADDRESS.sub("0x...", detail[name]), VALUE_CHARACTERS)
+            cut(_ADDRESS.sub("0x...", _text(detail.get(name))), VALUE_CHARACTERS)
             for name in ("expected", "actual")
         )
         return "failed", f"Expected: {expected}\nActual: {actual}"
@@ -48,17 +50,24 @@ def outcome(
 
 
 def _error(response, blocks, chosen, error):
+    if not (isinstance(error, tuple) and len(error) == 3):
+        return "error", "Your code ended early."
     name, message, lines = error
-    name = cut(str(name), VALUE_CHARACTERS)
-    message = cut(_ADDRESS.sub("0x...", str(message)), VALUE_CHARACTERS)
+    name = cut(_text(name), VALUE_CHARACTERS)
+    message = cut(_ADDRESS.sub("0x...", _text(message)), VALUE_CHARACTERS)
     parts = [f"{name}: {message}" if message else name]
     if type(chosen) is int and 0 <= chosen < len(blocks) and isinstance(lines, list):
         before = blocks[chosen][1]
         text = response.split("\n")
         for line in lines[-3:]:
             parts += _frame_line(line, before, text)
-    status = {"MemoryError": "memory", "AssertionError": "failed"}.get(name, "error")
+    status = _STATUSES.get(name, "error")
     return status, "\n".join(parts)
+
+
+def _text(value):
+    """A text as it is; of anything else, which may be endless to print, its type."""
+    return value if type(value) is str else type(value).__name__
 
 
 def _frame_line(line, before, text):
@@ -68,7 +77,7 @@ def _frame_line(line, before, text):
     number = line[0] + before
     if not 0 < number <= len(text):
         return []
-    place = f", in {cut(str(line[1]), 40)}" if line[1] else ""
+    place = f", in {cut(_text(line[1]), 40)}" if line[1] else ""
     return [
         f"  line {number}{place}: {cut(text[number - 1].strip(), _LINE_CHARACTERS)}"
     ]

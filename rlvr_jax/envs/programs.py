@@ -28,7 +28,7 @@ class ProgramsVerifier(SandboxVerifier):
     Reward is the fraction of all tests passed, hidden ones included.
 
     Args:
-        workers, cache_size, allow_unsafe: see SandboxVerifier.
+        workers, cache_size, allow_unsafe, require: see SandboxVerifier.
         limits: of one program, all inputs together.
         max_characters: a longer response is not run: status output_limit, reward 0.
     """
@@ -39,15 +39,18 @@ class ProgramsVerifier(SandboxVerifier):
         workers: int = 2,
         cache_size: int = 65536,
         allow_unsafe: bool = False,
+        require: Sequence[str] = (),
         limits: Limits | None = None,
         max_characters: int = 4096,
     ) -> None:
-        self.limits = limits or Limits(
-            cpu_seconds=0.5, wall_seconds=5.0, memory_bytes=256 << 20
-        )
         self.max_characters = max_characters
         super().__init__(
-            workers=workers, cache_size=cache_size, allow_unsafe=allow_unsafe
+            limits=limits
+            or Limits(cpu_seconds=0.5, wall_seconds=5.0, memory_bytes=256 << 20),
+            workers=workers,
+            cache_size=cache_size,
+            allow_unsafe=allow_unsafe,
+            require=require,
         )
 
     def grade(self, task: Task, response: str) -> Verdict:
@@ -141,7 +144,7 @@ def _load_failure(first, stopped, total):
     """The verdict of a program that never got to its first call."""
     status, feedback = stopped, "output limit" if stopped == "output_limit" else stopped
     if first[0] == "load_error" and len(first) == 5:
-        name = str(first[2])
+        name = _name(first[2])
         status = "memory" if name == "MemoryError" else "error"
         syntax = name in ("SyntaxError", "IndentationError", "TabError")
         feedback = "syntax error" if syntax else cut(name, _VALUE_CHARACTERS)
@@ -158,12 +161,17 @@ def _outcome(frame, expected, stopped):
         right = type(value) in (int, float) and value == expected
         return ("passed" if right else "failed"), show(value)
     if kind == "opaque":
-        return "failed", cut(str(frame[1]), _VALUE_CHARACTERS)
+        return "failed", cut(_name(frame[1]), _VALUE_CHARACTERS)
     if kind == "error":
-        name = str(frame[1])
+        name = _name(frame[1])
         status = "memory" if name == "MemoryError" else "error"
         return status, cut(name, _VALUE_CHARACTERS)
     return "error", "error"
+
+
+def _name(value):
+    """A name that the child told; it may have told anything, a huge int for one."""
+    return value if type(value) is str else "error"
 
 
 def show(value: object) -> str:

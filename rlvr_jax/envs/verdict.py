@@ -24,7 +24,8 @@ class Verdict:
             is known about the response (statuses "infrastructure" and "abstained"),
             which is not the same as 0.
         solved: every test passed, hidden ones included.
-        feedback: what the policy may read; shows visible tests only.
+        feedback: what the policy may read; shows visible tests only. Letters that no
+            text file can hold (lone surrogates) are escaped.
         status: one of STATUSES.
         passed: tests passed, out of `total`.
         total: tests expected.
@@ -49,6 +50,8 @@ class Verdict:
                 f"reward must be None exactly for infrastructure and abstained, got"
                 f" {self.reward!r} with status {self.status!r}"
             )
+        text = self.feedback.encode("utf-8", "backslashreplace").decode()
+        object.__setattr__(self, "feedback", text)
 
 
 def unknown(status: str, feedback: str = "", *, total: int = 0) -> Verdict:

@@ -6,12 +6,15 @@ import concurrent.futures
 import threading
 from collections.abc import Sequence
 
-from rlvr_jax.envs.sandbox import ContainerLost, Sandbox
+from rlvr_jax.envs.sandbox import ContainerLost, Limits, Sandbox
 from rlvr_jax.envs.verdict import Verdict, unknown
 from rlvr_jax.tasks.records import Task
 
 # Statuses that a second try on the same host gives again.
 _DETERMINISTIC = ("passed", "failed", "no_answer", "error", "output_limit", "abstained")
+
+# Of a container's memory beside the program's: its warm interpreter and bubblewrap.
+_INTERPRETER_BYTES = 256 << 20
 
 
 class Verifier(abc.ABC):
@@ -43,6 +46,10 @@ class Verifier(abc.ABC):
     def describe(self) -> dict:
         """What the sandbox probed on this host, for the run's metadata."""
         return {"workers": self.workers}
+
+    def means(self) -> dict[str, float]:
+        """Mean of each part of the reward since the last call; most have no parts."""
+        return {}
 
     def verify(self, pairs: Sequence[tuple[Task, str]]) -> list[Verdict]:
         """The verdicts of `pairs`, in their order.
@@ -101,16 +108,29 @@ class SandboxVerifier(Verifier):
     """A verifier whose programs run in a sandbox of its own.
 
     Args:
+        limits: of one program.
         workers: cells of the sandbox, and pairs graded at once.
         cache_size: see Verifier.
-        allow_unsafe: see Sandbox.
+        allow_unsafe, require: see Sandbox.
     """
 
     def __init__(
-        self, *, workers: int = 2, cache_size: int = 65536, allow_unsafe: bool = False
+        self,
+        *,
+        limits: Limits,
+        workers: int = 2,
+        cache_size: int = 65536,
+        allow_unsafe: bool = False,
+        require: Sequence[str] = (),
     ) -> None:
         super().__init__(workers=workers, cache_size=cache_size)
-        self.sandbox = Sandbox(workers=workers, allow_unsafe=allow_unsafe)
+        self.limits = limits
+        self.sandbox = Sandbox(
+            workers=workers,
+            allow_unsafe=allow_unsafe,
+            require=require,
+            memory_bytes=limits.memory_bytes + _INTERPRETER_BYTES,
+        )
 
     @abc.abstractmethod
     def run(self, task: Task, response: str, cell: object) -> Verdict:

@@ -88,12 +88,12 @@ class Block(nn.Module):
         v = constrain(v, "rows", ..., "kv_heads", None)
         out, aux = attend(q, k, v)
         out = self._matmul(out.reshape(*x.shape[:-1], -1), "output")
-        x = x + self._norm_out(out, "attention_norm")
+        x = x + self._norm_out(constrain(out, "rows", ...), "attention_norm")
         x = constrain(x, "rows", ...)
         inner = self._norm_in(x, "mlp_norm")
         gated = nn.silu(self._matmul(inner, "gate")) * self._matmul(inner, "up")
-        gated = constrain(gated, "rows", ..., "mlp")
-        x = x + self._norm_out(self._matmul(gated, "down"), "mlp_norm")
+        out = self._matmul(constrain(gated, "rows", ..., "mlp"), "down")
+        x = x + self._norm_out(constrain(out, "rows", ...), "mlp_norm")
         return constrain(x, "rows", ...), aux
 
     def _norm_in(self, x: jax.Array, name: str) -> jax.Array:
@@ -202,6 +202,8 @@ def gather_outer(config: ModelConfig, name: str, weight: jax.Array) -> jax.Array
 
 def embed_tokens(embed: jax.Array, tokens: jax.Array, dtype: Any) -> jax.Array:
     """Rows of the embedding [V, D] for ids [...]: [..., D] in `dtype`."""
+    # Ids go to all parts of the vocabulary, no part of it to the ids.
+    tokens = constrain(tokens, "rows", ...)
     x = jnp.take(embed, tokens, axis=0, mode="clip").astype(dtype)
     return constrain(x, "rows", ...)
 

@@ -257,11 +257,12 @@ def _read_scaling(
     original = "original_max_position_embeddings"
     if original in known:
         # transformers prefers one beside the dict, and falls back on the whole context.
-        for stated in (values.get(original), fields.get("max_position_embeddings")):
-            if fields.get(original) or stated:
-                values[original] = fields.get(original) or stated
-                break
-    if kind == "yarn" and "factor" not in values and values.get(original):
+        values[original] = (
+            fields.get(original)
+            or values.get(original)
+            or fields["max_position_embeddings"]
+        )
+    if kind == "yarn" and "factor" not in values:
         values["factor"] = fields["max_position_embeddings"] / values[original]
     missing = [
         key
@@ -271,6 +272,8 @@ def _read_scaling(
     if missing:
         raise ValueError(f"{name}: {kind!r} lacks {', '.join(missing)}")
     _refuse_unknown(name, kind, values.keys() - known.keys())
+    if values["factor"] < 1:
+        raise ValueError(f"{name}: factor: wanted at least 1, got {values['factor']}")
     return cls(**{key: values[key] for key in known if key in values})
 
 

@@ -16,8 +16,15 @@ import tqdm
 from rlvr_jax import distributed
 from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.config import Config, to_json
+from rlvr_jax.envs import STATUSES
 from rlvr_jax.evaluation import evaluate
-from rlvr_jax.metrics import CompileCounter, MetricsFile, check_finite, tree_metrics
+from rlvr_jax.metrics import (
+    CompileCounter,
+    MetricsFile,
+    check_finite,
+    status_metrics,
+    tree_metrics,
+)
 from rlvr_jax.rollout import rollout
 from rlvr_jax.training.preemption import Preempted, StopRequest
 from rlvr_jax.training.records import write_rollouts
@@ -50,10 +57,11 @@ def train(config: Config, workdir: pathlib.Path, *, resume: str | None) -> None:
     """
     wait = config.mesh.wait_seconds
     distributed.check_same("configuration", to_json(config), wait_seconds=wait)
-    bench, params = open_workbench(config)
+    bench, params = open_workbench(config, workdir)
     with bench, StopRequest() as stop:
         source = find_source(workdir, config, resume)
         distributed.check_same("checkpoint to resume", str(source), wait_seconds=wait)
+        distributed.check_same("tasks left out", str(bench.tried), wait_seconds=wait)
         train_step = make_train_step(bench)
         # Donated updates consume the policy; the reference is a copy of its own.
         with_reference = config.objective.kl_coefficient > 0
@@ -178,6 +186,9 @@ def _train_once(
     )
     end = time.perf_counter()
     metrics |= tree_metrics(shared.tree, shared.entropies, shared.repeats)
+    metrics |= _of_all(status_metrics(grown.statuses, STATUSES))
+    # Each process's verifier knows its own responses: here they are the first one's.
+    metrics |= {f"reward/{name}": x for name, x in bench.verifier.means().items()}
     metrics |= {f"time/{name}": value for name, value in grown.seconds.items()}
     metrics |= {"time/update": end - middle, "time/step": end - start}
     every = config.checkpoint.rollouts_every
@@ -193,18 +204,18 @@ def _train_once(
     return state, metrics
 
 
+def _of_all(counts: dict[str, float]) -> dict[str, float]:
+    """Counts of this process's responses, summed over all processes; a collective."""
+    totals = distributed.each(np.array(list(counts.values()))).sum(axis=0)
+    return dict(zip(counts, totals.tolist(), strict=True))
+
+
 def _evaluate(
     bench: Workbench, state: TrainState, step: int, workdir: pathlib.Path
 ) -> dict[str, float]:
-    """Evaluates the policy, keeps the table, returns the means.
-
-    Process 0 does it, with the weights that all bring to it; the others get no means.
-    """
+    """Evaluates the policy, keeps the table, returns the means."""
     distributed.barrier("evaluation", wait_seconds=bench.config.mesh.wait_seconds)
     bench.sampler.prepare(state.params)
-    if not distributed.is_first():
-        bench.sampler.release()
-        return {}
     result = evaluate(
         bench.sampler,
         state.params,
@@ -214,9 +225,11 @@ def _evaluate(
         verify=bench.verifier.verify,
     )
     bench.sampler.release()
-    folder = workdir / "eval"
-    folder.mkdir(exist_ok=True)
-    (folder / f"step_{step:06d}.json").write_text(json.dumps(result, indent=1))
+    bench.verifier.means()  # the next step's are of the next step's responses
+    if distributed.is_first():
+        folder = workdir / "eval"
+        folder.mkdir(exist_ok=True)
+        (folder / f"step_{step:06d}.json").write_text(json.dumps(result, indent=1))
     return {name: row["mean"] for name, row in result["metrics"].items()}
 
 
@@ -230,6 +243,7 @@ def _write_description(workdir: pathlib.Path, bench: Workbench) -> None:
         "prompts_skipped": bench.num_skipped,
         "tasks_outside_difficulty": bench.num_outside,
         "tasks_duplicated": bench.num_duplicates,
+        "tasks_tried": bench.tried,
     }
     (workdir / "host.json").write_text(json.dumps(description, indent=1))
 

@@ -1,6 +1,7 @@
 """Everything that a run holds open: policy, tokenizer, tasks, sampler, verifier."""
 
 import dataclasses
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import tqdm
 from rlvr_jax import envs, models, sampling, sharding, tasks
 from rlvr_jax.config import Config, model_directory
 from rlvr_jax.rollout import Limits
+from rlvr_jax.training import soundness
 
 Params = dict[str, Any]
 
@@ -31,6 +33,7 @@ class Workbench:
         num_skipped: prompts of the data sets that were longer than the limit.
         num_outside: training tasks outside tasks.difficulty.
         num_duplicates: training tasks whose prompt came before.
+        tried: per data set, what trying its answers found, see `soundness`.
     """
 
     config: Config
@@ -44,6 +47,7 @@ class Workbench:
     num_skipped: int
     num_outside: int = 0
     num_duplicates: int = 0
+    tried: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def limits(self) -> Limits:
@@ -86,11 +90,14 @@ class Workbench:
         self.verifier.close()
 
 
-def open_workbench(config: Config) -> tuple[Workbench, Params]:
+def open_workbench(
+    config: Config, workdir: pathlib.Path | None = None
+) -> tuple[Workbench, Params]:
     """Loads and checks everything a run needs, before anything is compiled.
 
     Args:
         config: of the run.
+        workdir: of the run, where an earlier start may have tried the tasks.
 
     Returns:
         The workbench, and the start policy's parameters (float32).
@@ -125,9 +132,6 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         )
     if config.tasks.source == "programs":
         _check_generated(tokenizer, config)
-        stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
-    else:
-        stream = tasks.DatasetStream(training, seed=config.seed)
     model, params = models.load(directory, shardings=places)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
@@ -139,18 +143,32 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         remat=config.model.remat,
         unroll=config.model.unroll,
     )
+    sampler = sampling.Sampler(model, buckets=_buckets(model, config), mesh=mesh)
+    verifier = _verifier(kinds.pop(), config)
+    try:
+        training, held_out, tried = soundness.sound_tasks(
+            verifier, training, held_out, config, workdir
+        )
+    except BaseException:
+        verifier.close()
+        raise
+    if config.tasks.source == "programs":
+        stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
+    else:
+        stream = tasks.DatasetStream(training, seed=config.seed)
     workbench = Workbench(
         config=config,
         tokenizer=tokenizer,
         model=model,
-        sampler=sampling.Sampler(model, buckets=_buckets(model, config), mesh=mesh),
-        verifier=_verifier(kinds.pop(), config),
+        sampler=sampler,
+        verifier=verifier,
         stream=stream,
         held_out=held_out[: config.eval.tasks],
         mesh=mesh,
         num_skipped=skipped,
         num_outside=outside,
         num_duplicates=duplicates,
+        tried=tried,
     )
     return workbench, params
 
@@ -215,7 +233,9 @@ def _verifier(kind: str, config: Config) -> envs.Verifier:
     """The verifier of a kind of tasks, or of the configuration's functions."""
     section = config.tasks
     if section.verifier != "function":
-        return envs.make_verifier(kind, workers=section.verifier_workers)
+        sandboxed = kind in envs.SANDBOXED
+        settings = dataclasses.asdict(config.sandbox) if sandboxed else {}
+        return envs.make_verifier(kind, workers=section.verifier_workers, **settings)
     return envs.make_verifier(
         "function",
         workers=section.verifier_workers,

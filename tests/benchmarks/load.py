@@ -7,7 +7,7 @@ folder below DIR (default: the system's), loaded as float32 in a fresh process f
 number of fake CPU devices (fsdp-like: the axis "embed" is split), and removed. Every
 few milliseconds a thread reads /proc/self/smaps_rollup (Linux): resident anonymous
 memory, that is without file-backed pages. The last column is what matters: its peak
-minus the bytes of live device buffers at that time, the interpreter and JAX included.
+minus the bytes of the weights' buffers at that time: pieces, the interpreter and JAX.
 """
 
 import argparse
@@ -75,20 +75,6 @@ def anonymous() -> int:
     raise RuntimeError("/proc/self/smaps_rollup has no line 'Anonymous'")
 
 
-def live_bytes() -> int:
-    """Bytes of all device buffers; one that several arrays share counts once."""
-    import jax
-
-    buffers = {}
-    for array in jax.live_arrays():
-        try:
-            for shard in array.addressable_shards:
-                buffers[shard.data.unsafe_buffer_pointer()] = shard.data.nbytes
-        except RuntimeError:  # given away in the meantime
-            continue
-    return sum(buffers.values())
-
-
 class Watch(threading.Thread):
     """Samples memory until told to stop."""
 
@@ -96,17 +82,42 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self.done = threading.Event()
         self.making = threading.Lock()
-        self.peak = self.excess = 0
+        self.peak = self.excess = self.held = 0
 
     def run(self) -> None:
-        before = live_bytes()
         while not self.done.wait(0.005):
             with self.making:
-                now, after = anonymous(), live_bytes()
+                now, held = anonymous(), self.held
             self.peak = max(self.peak, now)
-            # A buffer that was freed or made during the look counts as live.
-            self.excess = max(self.excess, now - max(before, after))
-            before = after
+            self.excess = max(self.excess, now - held)
+
+    def follow(self, placement, weights) -> None:
+        """Counts weights as held as soon as their buffers are there.
+
+        `jax.live_arrays` does not know a buffer while a program writes it.
+        """
+        zeros, place = placement.zeros, placement.place
+
+        def counted_zeros(*arguments):
+            with self.making:
+                array = zeros(*arguments)
+                self.held += bytes_of(array)
+                return array
+
+        def counted_place(*arguments):
+            before = self.held
+            array = place(*arguments)
+            if self.held == before:
+                self.held += bytes_of(array)
+            return array
+
+        placement.zeros, placement.place = counted_zeros, counted_place
+        weights.place = counted_place
+
+
+def bytes_of(array) -> int:
+    """Bytes on all devices: a replicated array counts once for each."""
+    return sum(shard.data.nbytes for shard in array.addressable_shards)
 
 
 def load(directory: str) -> None:
@@ -114,7 +125,7 @@ def load(directory: str) -> None:
     import jax
 
     from rlvr_jax import models
-    from rlvr_jax.models import placement
+    from rlvr_jax.models import placement, weights
 
     config = models.ModelConfig.from_directory(directory)
     mesh = jax.make_mesh(
@@ -130,14 +141,7 @@ def load(directory: str) -> None:
     jax.device_put(1.0).block_until_ready()
     before = anonymous()
     watch = Watch()
-    born = placement.zeros
-
-    def zeros(*arguments):
-        # While zeros are written their buffer belongs to no array yet.
-        with watch.making:
-            return born(*arguments)
-
-    placement.zeros = zeros
+    watch.follow(placement, weights)
     watch.start()
     begin, busy = time.perf_counter(), time.process_time()
     _, params = models.load(directory, shardings=shardings)

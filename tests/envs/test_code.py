@@ -175,8 +175,6 @@ def test_long_values_are_cut(verifier):
     "tests",
     [
         (),
-        ("assert f(Node(1)) == 1",),
-        ("assert f(lambda x: x) == 1",),
         ("assert f(1) ==",),
         ("assert f(1) == unheard(",),
     ],
@@ -222,34 +220,68 @@ def test_a_response_over_the_cap_is_not_run():
         assert grade(verifier, ADD, GOOD).status == "output_limit"
 
 
-METHOD = "class Solution:\n    def double(self, x): return 2 * x"
-MODULE = "from solution import double\ndef test(): assert double(1) == 3"
-CASE = (
-    "import unittest\n"
-    "class Test(unittest.TestCase):\n"
-    "    def test(self): self.assertEqual(double(1), 3)"
+METHOD = Task(
+    id="method",
+    kind="code",
+    prompt="",
+    tests=("assert push(1) == [1]", "assert push(x=2) == [2]"),
+    visible_tests=("assert push(1) == [1]",),
+    entry_point="Solution.push",
 )
 
 
 @pytest.mark.parametrize(
-    ("changes", "response", "reason"),
+    ("response", "status", "passed"),
     [
-        ({"tests": (("1\n", "2\n"),)}, "print(2)", "standard input"),
         (
-            {"tests": ("assert double(1) == 2",), "entry_point": "Solution.double"},
-            METHOD,
-            "Methods",
+            "class Solution:\n  def __init__(self): self.seen = []\n"
+            "  def push(self, x: int) -> List[int]:\n"
+            "    self.seen.append(x)\n    return self.seen",
+            "passed",
+            2,
         ),
-        ({"tests": (MODULE,), "metadata": {"test_framework": "pytest"}}, "", "pytest"),
-        ({"tests": (CASE,), "metadata": {"test_framework": "unittest"}}, "", "unit"),
+        # A fresh instance each time, but one process: this one remembers.
+        (
+            "class Solution:\n  seen = []\n"
+            "  def push(self, x):\n    self.seen.append(x)\n    return self.seen",
+            "failed",
+            1,
+        ),
+        ("class Solution:\n  def push(self, y): return [1]", "error", 1),
+        ("class Solution:\n  def pop(self, x): return [x]", "error", 0),
+        ("def push(x): return [x]", "error", 0),
+        (
+            "```\nclass Solution:\n  def push(self, x): return [x]\n```\nTry it:\n"
+            "```\n# a longer demonstration of it\nprint(Solution().push(1), 'fine')\n"
+            "print(Solution().push(2), 'fine as well')\n```",
+            "passed",
+            2,
+        ),
     ],
 )
-def test_what_it_would_misread_is_abstained(verifier, changes, response, reason):
-    # The last two would pass for any solution: what they define is never called.
-    task = Task(
-        **{"id": reason, "kind": "code", "prompt": "p", "entry_point": "double"}
-        | changes
+def test_methods(verifier, response, status, passed):
+    verdict = grade(verifier, METHOD, response)
+    assert (verdict.status, verdict.passed, verdict.total) == (status, passed, 2)
+
+
+def test_feedback_of_methods(verifier):
+    verdict = grade(verifier, METHOD, "def push(x): return [x]")
+    assert verdict.feedback == (
+        "Test failed: assert push(1) == [1]\nNameError: name 'Solution' is not defined"
     )
-    verdict = grade(verifier, task, response or "def double(x): return 2 * x")
-    assert (verdict.reward, verdict.status) == (None, "abstained")
-    assert reason in verdict.feedback
+
+
+def test_an_error_of_the_solution_is_of_its_built_in_base(verifier):
+    source = "try:\n    f(-1)\nexcept LookupError:\n    assert f(1) == 1"
+    task = Task("base", "code", "", tests=(source,), entry_point="f")
+    body = "def f(x):\n  if x < 0: raise Own(x)\n  return x"
+    assert grade(verifier, task, f"class Own(KeyError): pass\n{body}").solved
+    assert not grade(verifier, task, f"class Own(ValueError): pass\n{body}").solved
+
+
+def test_tests_without_python_around_them_are_not_scored(verifier):
+    for field in ({"setup": "x ="}, {"metadata": {"preamble": "x ="}}):
+        task = Task(**vars(ADD) | {"id": str(field)} | field)
+        verdict = grade(verifier, task, GOOD)
+        assert (verdict.reward, verdict.status) == (None, "abstained")
+        assert "cannot be run" in verdict.feedback

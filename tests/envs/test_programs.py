@@ -131,3 +131,20 @@ def test_processor_time_decides_not_elapsed_time():
         # Sleeping costs elapsed time alone.
         nap = "def f(x):\n  import time\n  time.sleep(0.1)\n  return 2*x+3"
         assert verifier.verify([(LINE, nap)])[0].solved
+
+
+def test_strange_frames_do_not_stop_the_verifier(verifier):
+    source = """
+import os, sys
+codec = sys.modules["rlvr_jax.envs.sandbox.codec"]
+for fd in range(3, 64):
+    for frame in FRAMES:
+        try: os.write(fd, codec.frame(frame))
+        except OSError: pass
+def f(x): return 0
+"""
+    huge = '("load_error", 0, 10**5000, 1, 2),', '("loaded", 0), ("error", 10**5000),'
+    for frames in (*huge, '("loaded", 0), ("opaque", 10**5000),'):
+        task = Task(frames, "programs", "", tests=((1, 2),))
+        verdict = verifier.verify([(task, source.replace("FRAMES", frames))])[0]
+        assert (verdict.reward, verdict.solved) == (0.0, False)

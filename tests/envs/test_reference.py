@@ -49,3 +49,40 @@ def test_a_reference_as_a_response():
     assert reference(code) == "```python\nx = 1\n```"
     assert reference(math("b", "#### 4\n")) == r"\boxed{4}"
     assert reference(math("c", "")) == ""
+
+
+def test_every_kind_of_code_task_is_tried_on_its_reference():
+    add, read = "def add(a, b): return a + b", "print(int(input()) + 1)"
+    module = "from solution import add\ndef test(): assert add(1, 2) == 3"
+    case = (
+        "import unittest\nclass Test(unittest.TestCase):\n"
+        "  def test(self): self.assertEqual(add(1, 2), 3)"
+    )
+    rows = {
+        "assert": {"tests": ("assert add(1, 2) == 3",), "answer": add},
+        "stream": {"tests": (("1", "2"),), "answer": read, "entry_point": ""},
+        "method": {
+            "tests": ("assert add(1, 2) == 3",),
+            "answer": "class S:\n  def add(self, a, b): return a + b",
+            "entry_point": "S.add",
+        },
+        "object": {
+            "tests": ("assert add(Number(1)) == 2",),
+            "answer": "class Number(int): pass\ndef add(n): return n + 1",
+        },
+        "pytest": {"tests": (module,), "answer": add},
+        "unittest": {"tests": (case,), "answer": add},
+    }
+    tasks = []
+    for name, fields in rows.items():
+        framework = name if "test" in name else None
+        common = {"kind": "code", "prompt": "", "entry_point": "add"}
+        common["metadata"] = {"test_framework": framework}
+        right = Task(**common | {"id": name} | fields)
+        wrong = {"id": f"wrong {name}", "answer": fields["answer"].replace("+", "-")}
+        tasks += [right, Task(**vars(right) | wrong)]
+    with envs.make_verifier("code", workers=1) as verifier:
+        kept, failed = envs.self_test(verifier, tasks)
+    assert [task.id for task in kept] == list(rows)
+    assert {verdict.status for verdict in failed.values()} == {"failed"}
+    assert list(failed) == [f"wrong {name}" for name in rows]

@@ -136,6 +136,11 @@ def test_to_hf_is_read_back_as_the_same(family, rope):
         assert ModelConfig.from_hf(one) == config
 
 
+def test_the_original_context_may_stand_beside_the_scaling():
+    fields = {**LLAMA, "rope_scaling": YARN, "original_max_position_embeddings": 512}
+    assert ModelConfig.from_hf(fields).rope_scaling == YarnScaling(4.0, 512)
+
+
 def test_yarn_amplitude():
     assert YarnScaling(1.0, 2048).amplitude == 1
     assert YarnScaling(4.0, 2048).amplitude == pytest.approx(1 + 0.1 * math.log(4))
@@ -175,6 +180,10 @@ def test_a_head_size_in_the_file_counts_in_every_family():
             r"rope_scaling: 'llama3' lacks low_freq_factor, high_freq_factor",
         ),
         ({"rope_scaling": {"type": "linear"}}, r"'linear' lacks factor"),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 0.5}},
+            r"rope_scaling: factor: wanted at least 1, got 0.5",
+        ),
         (
             {"rope_scaling": {"type": "default", "mrope_section": [16, 24, 24]}},
             r"rope_scaling: unknown for 'default': mrope_section",

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from rlvr_jax import models
+from rlvr_jax.models import placement
 
 GOLDENS = pathlib.Path(__file__).parents[1] / "goldens" / "models"
 NAMES = sorted(folder.name for folder in GOLDENS.iterdir() if folder.is_dir())
@@ -104,8 +105,13 @@ def test_types_are_read_tensor_by_tensor(folder):
         name = "model.layers.1.mlp.up_proj.weight"
         tensors[name] = tensors[name].astype(np.float16)
 
+        name = "model.layers.0.self_attn.q_proj.weight"
+        tensors[name] = tensors[name].astype(np.float64) + 1e-12
+
     edit(folder, narrow)
     _, params = models.load(folder)
+    query = before["model.layers.0.self_attn.q_proj.weight"].T
+    np.testing.assert_array_equal(params["layers"]["query"][0], query)
     embed = before["model.embed_tokens.weight"].astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(params["embed"], embed.astype(np.float32))
     up = [before[f"model.layers.{i}.mlp.up_proj.weight"].T for i in range(2)]
@@ -113,7 +119,9 @@ def test_types_are_read_tensor_by_tensor(folder):
     np.testing.assert_array_equal(params["layers"]["up"][1], up[1].astype(np.float16))
 
 
-def test_each_device_reads_its_own_shard():
+@pytest.mark.parametrize("piece_bytes", [placement.PIECE_BYTES, 4096])
+def test_each_device_reads_its_own_shard(piece_bytes, monkeypatch):
+    monkeypatch.setattr(placement, "PIECE_BYTES", piece_bytes)
     model, whole = models.load(GOLDENS / "qwen3")
     mesh = jax.make_mesh((2, 4), ("data", "fsdp"), (jax.sharding.AxisType.Auto,) * 2)
     rules = {"embed": "fsdp", "layers": "data"}
@@ -128,6 +136,74 @@ def test_each_device_reads_its_own_shard():
     query = sharded["layers"]["query"]
     assert query.sharding == shardings["layers"]["query"]
     assert query.addressable_shards[0].data.shape == (1, 8, 48)
+
+
+def test_large_models_are_saved_in_several_files(tmp_path):
+    model, params = models.load(GOLDENS / "qwen3")
+    models.save(tmp_path, model, params, shard_bytes=30_000)
+    files = sorted(file.name for file in tmp_path.glob("*.safetensors"))
+    total = len(files)
+    assert total > 3
+    assert files == [
+        f"model-{i + 1:05d}-of-{total:05d}.safetensors" for i in range(total)
+    ]
+    for file in files:
+        tensors = load_file(tmp_path / file)
+        assert sum(x.nbytes for x in tensors.values()) <= 30_000
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    theirs = json.loads((GOLDENS / "qwen3/model.safetensors.index.json").read_text())
+    assert index["metadata"] == theirs["metadata"]
+    assert index["weight_map"].keys() == theirs["weight_map"].keys()
+    for name, file in index["weight_map"].items():
+        assert name in load_file(tmp_path / file)
+    again, loaded = models.load(tmp_path)
+    assert again == model
+    jax.tree.map(np.testing.assert_array_equal, params, loaded)
+
+
+def test_a_tensor_above_the_limit_has_its_own_file(tmp_path):
+    model, params = models.load(GOLDENS / "olmo2")
+    models.save(tmp_path, model, params, shard_bytes=1)
+    files = list(tmp_path.glob("*.safetensors"))
+    assert len(files) == len(stored(GOLDENS / "olmo2"))
+    _, loaded = models.load(tmp_path)
+    jax.tree.map(np.testing.assert_array_equal, params, loaded)
+
+
+@pytest.mark.parametrize("first, then", [(30_000, 10**9), (10**9, 30_000)])
+def test_saving_again_leaves_no_file_of_before(first, then, tmp_path):
+    model, params = models.load(GOLDENS / "qwen3")
+    other = jax.tree.map(lambda x: x + 1, params)
+    models.save(tmp_path, model, other, shard_bytes=first)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    models.save(tmp_path, model, params, shard_bytes=then)
+    _, loaded = models.load(tmp_path)
+    jax.tree.map(np.testing.assert_array_equal, params, loaded)
+    models.save(tmp_path / "new", model, params, shard_bytes=then)
+    names = {file.name for file in (tmp_path / "new").iterdir()}
+    kept = {"new", "tokenizer.json"}
+    assert {file.name for file in tmp_path.iterdir()} == names | kept
+
+
+def test_sharded_parameters_are_saved_as_whole_ones(tmp_path):
+    model, params = models.load(GOLDENS / "olmo2_tied")
+    mesh = jax.make_mesh((4,), ("fsdp",), (jax.sharding.AxisType.Auto,))
+
+    def place(names):
+        axes = ("fsdp" if name in ("embed", "norm") else None for name in names)
+        return jax.NamedSharding(mesh, jax.P(*axes))
+
+    axes = models.logical_axes(model.config)
+    shardings = jax.tree.map(place, axes, is_leaf=lambda x: isinstance(x, tuple))
+    models.save(tmp_path, model, jax.device_put(params, shardings))
+    for key, x in stored(GOLDENS / "olmo2_tied").items():
+        np.testing.assert_array_equal(x, stored(tmp_path)[key], err_msg=key)
+
+
+def test_no_room_in_a_file(tmp_path):
+    model, params = models.load(GOLDENS / "olmo2")
+    with pytest.raises(ValueError, match=r"shard_bytes: wanted at least 1, got 0"):
+        models.save(tmp_path, model, params, shard_bytes=0)
 
 
 def test_a_tied_model_may_repeat_its_embedding_as_the_head(folder):

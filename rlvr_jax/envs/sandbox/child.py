@@ -14,7 +14,8 @@ from rlvr_jax.envs import extraction
 from rlvr_jax.envs.sandbox import codec
 
 SOLUTION_FILE = "<solution>"
-_PRELUDE = """
+PRELUDE: dict = {}
+_PRELUDE_SOURCE = """
 from typing import *
 from collections import *
 import bisect, collections, copy, functools, heapq, itertools, json, math, operator
@@ -22,16 +23,24 @@ import random, re, string, typing
 """
 
 
+exec(_PRELUDE_SOURCE, PRELUDE)
+# Names that every solution finds, as on the sites that such tasks come from.
+PRELUDE = {name: value for name, value in PRELUDE.items() if name[:2] != "__"}
+
+
 def install_prelude() -> None:
     """Makes the pre-imported names builtins: no child has to copy them.
 
     Called once in the warm interpreter; a builtin of the same name stays.
     """
-    names: dict = {}
-    exec(_PRELUDE, names)
-    vars(builtins).update({**names, **vars(builtins)})
+    vars(builtins).update({**PRELUDE, **vars(builtins)})
 
 
+_BUILTIN_ERRORS = {
+    kind
+    for kind in vars(builtins).values()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+}
 # Looked up before untrusted code runs, which may patch the modules.
 _write = os.write
 _frame = codec.frame
@@ -60,8 +69,21 @@ class Channel:
         return self.waiting.pop(0)
 
 
+def write_files(files: dict, folder: str = ".") -> None:
+    """Writes {relative path: text} into a folder, by default the scratch folder."""
+    for name, text in files.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    if files and folder == ".":
+        # At the end: no file of a task hides a module of the library.
+        sys.path.append(os.getcwd())
+
+
 def run_solution(job: dict, channel: Channel) -> None:
     """Loads one solution, answers the calls of the job, then calls as they come."""
+    write_files(job["files"])
     chosen = extraction.choose(job["candidates"], job["entry_point"])
     module = types.ModuleType("solution")
     sys.modules["solution"] = module
@@ -76,8 +98,11 @@ def run_solution(job: dict, channel: Channel) -> None:
     channel.send(("loaded", chosen))
     for arguments in job["calls"]:
         channel.send(call(namespace, job["entry_point"], arguments, {}))
+    method = job["entry_point"].rpartition(".")[2]
     while job["serve"]:
         name, arguments, keywords = channel.receive()
+        if name == method:
+            name = job["entry_point"]
         channel.send(call(namespace, name, arguments, keywords))
 
 
@@ -107,13 +132,23 @@ def _function(code, job):
 def call(namespace: dict, name: str, arguments: tuple, keywords: dict) -> tuple:
     """One call of a solution's function, as a reply that can be framed.
 
+    Args:
+        namespace: of the solution.
+        name: a function, or "Class.method", which is called on a fresh instance.
+        arguments, keywords: plain data.
+
     Returns:
         ("value", value, arguments after the call or None if they did not change),
-        ("opaque", type name), or ("error", class, message, lines).
+        ("opaque", type name), or ("error", class, message, lines, name of the
+        class's nearest built-in base).
     """
     before = codec.encode(arguments)
     try:
-        value = namespace[name](*arguments, **keywords)
+        owner, _, method = name.rpartition(".")
+        if owner:
+            value = getattr(namespace[owner](), method)(*arguments, **keywords)
+        else:
+            value = namespace[name](*arguments, **keywords)
         try:
             after = codec.encode(arguments)
             changed = None if after == before else arguments
@@ -123,9 +158,12 @@ def call(namespace: dict, name: str, arguments: tuple, keywords: dict) -> tuple:
         except _CodecError:
             return ("opaque", type(value).__name__)
     except BaseException as error:
-        if isinstance(error, KeyError) and name not in namespace:
-            return ("error", "NameError", f"name '{name}' is not defined", [])
-        return ("error", *describe(error))
+        wanted = name.partition(".")[0]
+        if isinstance(error, KeyError) and wanted not in namespace:
+            text = f"name '{wanted}' is not defined"
+            return ("error", "NameError", text, [], "NameError")
+        bases = [kind for kind in type(error).__mro__ if kind in _BUILTIN_ERRORS]
+        return ("error", *describe(error), bases[0].__name__)
 
 
 def describe(error: BaseException) -> tuple[str, str, list]:

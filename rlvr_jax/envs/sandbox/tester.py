@@ -8,12 +8,16 @@ import builtins
 import sys
 import types
 
-from rlvr_jax.envs.sandbox import assertions, codec
-from rlvr_jax.envs.sandbox.child import Channel, describe
+from rlvr_jax.envs.sandbox import assertions, codec, suites
+from rlvr_jax.envs.sandbox.child import Channel, describe, write_files
 
 
 class SolutionGone(BaseException):
     """The solution's process ended: no further test can run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rlvr_detail = {"gone": True}
 
 
 class Remote:
@@ -37,6 +41,9 @@ class Proxy:
 
     def __init__(self, name: str, remote: Remote) -> None:
         self._name, self._remote = name, remote
+
+    def __repr__(self):
+        return self._name
 
     def __call__(self, *arguments, **keywords):
         remote = self._remote
@@ -72,11 +79,14 @@ def _mutate(old, new):
         old.update(new)
 
 
-def _remote_error(name, message, lines):
-    kind = getattr(builtins, name, None)
-    plain = isinstance(kind, type) and issubclass(kind, Exception)
+def _remote_error(name, message, lines, base):
+    """An exception of the solution's, of the same built-in class or a class like it."""
+    kind = getattr(builtins, str(base), None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        kind = Exception
     try:
-        error = kind(message) if plain else type(name, (Exception,), {})(message)
+        kind = kind if kind.__name__ == name else type(name, (kind,), {})
+        error = kind(message)
     except Exception:
         error = Exception(message)
     error.rlvr_remote = (name, message, lines)
@@ -117,6 +127,7 @@ def short(value: object, limit: int = 2000) -> str:
 
 def run_tests(job: dict, channel: Channel) -> None:
     """Runs the tests of one job against the solution at the other end."""
+    write_files(job["files"])
     remote = Remote(channel, job["entry_point"])
     namespace = _tests_namespace(job, remote)
     record = Record()
@@ -128,10 +139,10 @@ def run_tests(job: dict, channel: Channel) -> None:
         code = compile(tree, "<tests>", "exec")
         # A source without asserts is one test, which passes by reaching its end.
         trees.append((code, range(count, count + max(len(texts), 1)), bool(texts)))
-        channel.send(("tests", texts or [source]))
         count += max(len(texts), 1)
+    channel.send(("ready",))
     setup = compile(job["preamble"] + "\n" + job["setup"], "<setup>", "exec")
-    stopped = _run_source(setup, "", namespace)
+    stopped = run_source(setup, "", namespace)
     if stopped is not None and not remote.calls:
         channel.send(("broken",))
         return
@@ -139,14 +150,45 @@ def run_tests(job: dict, channel: Channel) -> None:
     if job["entry_point"]:
         namespace[job["entry_point"]] = Proxy(job["entry_point"], remote)
     for code, sites, counted in trees:
-        ended = stopped or _run_source(code, job["entry_point"], namespace)
+        ended = stopped or run_source(code, job["entry_point"], namespace)
         if not counted and ended is None:
             record.runs[sites[0]] = 1
         for site in sites:
             detail = record.failures.get(site)
             passed = detail is None and record.runs.get(site, 0) > 0
             channel.send(("test", site, passed, detail or ended or {}))
-    channel.send(("broken",) if remote.unsupported else ("done",))
+    channel.send(("unsupported",) if remote.unsupported else ("done",))
+
+
+def run_modules(job: dict, channel: Channel) -> None:
+    """Runs pytest modules that import from a solution at the other end.
+
+    Tells of each test by a frame ("result", module's number, name, outcome, detail).
+    """
+    write_files(job["files"])
+    remote = Remote(channel, job["entry_point"])
+    sys.modules["solution"] = _Stub(remote)
+
+    def tell(*result):
+        channel.send(("result", *result))
+
+    channel.send(("ready",))
+    suites.run_pytest(job["tests"], job["files"], tell)
+    channel.send(("unsupported",) if remote.unsupported else ("done",))
+
+
+class _Stub(types.ModuleType):
+    """The module `solution` as the tests import it: all its names are proxies."""
+
+    def __init__(self, remote):
+        super().__init__("solution")
+        self._remote = remote
+        self.__all__ = [remote.entry_point] if remote.entry_point else []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Proxy(name, self._remote)
 
 
 def _tests_namespace(job, remote):
@@ -162,7 +204,7 @@ def _tests_namespace(job, remote):
     return namespace
 
 
-def _run_source(code, entry_point, namespace):
+def run_source(code, entry_point, namespace):
     """Runs one source; returns what stopped it before its end, or None."""
     try:
         exec(code, namespace)

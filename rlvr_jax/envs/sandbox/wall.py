@@ -16,7 +16,12 @@ _MODULES = {
     "rlvr_jax.envs.sandbox.codec": _HERE / "codec.py",
     "rlvr_jax.envs.sandbox.assertions": _HERE / "assertions.py",
     "rlvr_jax.envs.sandbox.child": _HERE / "child.py",
+    "rlvr_jax.envs.sandbox.suites": _HERE / "suites.py",
+    "rlvr_jax.envs.sandbox.integrity": _HERE / "integrity.py",
+    "rlvr_jax.envs.sandbox.program": _HERE / "program.py",
     "rlvr_jax.envs.sandbox.tester": _HERE / "tester.py",
+    "rlvr_jax.envs.sandbox.together": _HERE / "together.py",
+    "rlvr_jax.envs.sandbox.trial": _HERE / "trial.py",
     "rlvr_jax.envs.sandbox.watch": _HERE / "watch.py",
     "rlvr_jax.envs.sandbox.zygote": _HERE / "zygote.py",
 }
@@ -68,17 +73,26 @@ def find_bwrap() -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=1)
-def child_filter() -> bytes:
+@functools.lru_cache(maxsize=4)
+def child_filter(architecture: str | None = None) -> bytes:
     """The allow-list as a BPF program; b"" where libseccomp is missing.
 
     Calls that are not listed fail with EPERM; a foreign architecture or x32 kills.
+
+    Args:
+        architecture: "x86_64" or "aarch64"; None for this machine's.
     """
     try:
         import pyseccomp
     except (ImportError, OSError, RuntimeError):
         return b""
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(1))
+    if architecture is not None:
+        wanted = getattr(pyseccomp.Arch, architecture.upper())
+        native = pyseccomp.system_arch()
+        if wanted != native:
+            rules.add_arch(wanted)
+            rules.remove_arch(native)
     for name in _ALLOWED.split():
         try:
             rules.add_rule(pyseccomp.ALLOW, name)

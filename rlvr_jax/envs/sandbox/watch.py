@@ -51,6 +51,8 @@ class Watch:
 
     def loop(self):
         """Until the child is dead, killed by us if need be, and its pipes are empty."""
+        # What arrived together with the job is not announced by the pipe again.
+        self.obey()
         while not self.killed and not self.step():
             pass
         os.kill(self.pid, signal.SIGKILL)
@@ -89,6 +91,10 @@ class Watch:
 
     def take_control(self):
         self.zygote.fill()
+        self.obey()
+
+    def obey(self):
+        """Follows the controller's packets that were read."""
         while (packet := self.zygote.buffered_packet()) is not None:
             kind, body = packet
             if kind == b"D":

@@ -8,6 +8,7 @@ end of the job, R ready.
 
 import ctypes
 import gc
+import importlib
 import os
 import random
 import resource
@@ -15,12 +16,21 @@ import signal
 import struct
 import sys
 
-from rlvr_jax.envs.sandbox import child, codec, tester
+from rlvr_jax.envs.sandbox import child, codec, program, tester, together, trial
 from rlvr_jax.envs.sandbox.watch import Watch, send
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
+
+_MODES = {
+    "modules": tester.run_modules,
+    "program": program.run_program,
+    "solution": child.run_solution,
+    "tests": tester.run_tests,
+    "together": together.run_together,
+    "trial": trial.run_trial,
+}
 
 
 class _FilterProgram(ctypes.Structure):
@@ -32,7 +42,8 @@ class Zygote:
 
     Args:
         setup: decoded settings: "uid" (None or the user to become), "filter" (BPF
-            program for children, b"" for none), "scratch" (its writable folder).
+            program for children, b"" for none), "scratch" (its writable folder),
+            "secret" (a file of the host, for the trials at the start; "" for none).
     """
 
     def __init__(self, setup: dict) -> None:
@@ -62,7 +73,7 @@ class Zygote:
             "pid_namespace": os.getpid() == 1,
             "uid": os.getuid(),
             "python": sys.version.split()[0],
-            "seccomp": self.program is not None,
+            "trials": trial.outside(self.setup) if self.setup["secret"] else {},
         }
 
     def serve(self) -> None:
@@ -111,7 +122,7 @@ class Zygote:
                 os._exit(1)
         for fd in (child_in, child_out, child_print):
             os.close(fd)
-        prompt = job["mode"] == "tests" or job["serve"]
+        prompt = job["serve"]
         watch = Watch(self, pid, to_child, results, output, job["limits"], prompt)
         try:
             watch.loop()
@@ -151,8 +162,7 @@ class Zygote:
         gc.enable()
         # After the fork, which seeds the shared generator from the system.
         random.seed(0)
-        run = {"solution": child.run_solution, "tests": tester.run_tests}[job["mode"]]
-        run(job, child.Channel(child_in, child_out))
+        _MODES[job["mode"]](job, child.Channel(child_in, child_out))
         os._exit(0)
 
 
@@ -178,6 +188,8 @@ def main(setup: bytes) -> None:
     """Entry of the warm interpreter."""
     zygote = Zygote(codec.decode(setup))
     child.install_prelude()
+    for name in os.environ.pop("RLVR_IMPORTS", "").split():
+        importlib.import_module(name)
     gc.collect()
     gc.disable()
     # Children must not copy our heap by counting references while collecting it.
