@@ -79,6 +79,18 @@ def test_a_reference_policy_stays_in_memory():
     assert {phase.reference for phase in found} == {5}
 
 
+def test_activations_are_what_nothing_else_accounts_for():
+    plan = make_plan(stand_in.config(), stand_in.MODEL, stand_in.topology())
+    made = {name: programs.Program(name, "x", 1, 0.0, 0.0, 0.0) for name in NAMES}
+    made["accumulate"] = dataclasses.replace(
+        made["accumulate"], arguments=13, results=6, aliased=5, temporaries=7, code=4
+    )
+    accumulate = capacity.memory.phases(plan, made, params=5, optimizer=11)[3]
+    # 13 + 6 - 5 + 7, of which parameters and gradients are 10.
+    assert (accumulate.activations, accumulate.code) == (11, 4)
+    assert accumulate.peak == 5 + 11 + 5 + 11 + 4
+
+
 def test_what_fits_is_said_to(found):
     assert found.fits and found.advice == []
     text = found.to_text()
@@ -109,6 +121,10 @@ def test_the_floor_is_the_slowest_resource(found):
         dataclasses.replace(program, collectives=sends), stand_in.topology()
     )
     assert (floor.interconnect, floor.bound) == (5.0, "interconnect")
+    # Two devices that are one chip share all of its peaks.
+    shared = dataclasses.replace(stand_in.topology(), num_chips=4)
+    floor = report.floor(program, shared)
+    assert (floor.compute, floor.memory) == (6.0, 2.0)
 
 
 def test_too_little_memory_for_sampling(found):
