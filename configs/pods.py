@@ -1,4 +1,4 @@
-"""Runs on TPU slices, with the sizes that docs/compile_check.md shows to fit.
+"""Runs on TPU slices; docs/compile_check.md has those that were compiled for theirs.
 
     python -m rlvr_jax.compile_check --config=configs/pods.py:qwen3_4b_murphy \
         --topology=v5e:8x8
