@@ -10,7 +10,7 @@ A mesh of one device is None: nothing is constrained and nothing moves.
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -131,7 +131,9 @@ def check_multiple(name: str, values: Sequence[int], divisor: int, axes: str) ->
         )
 
 
-def make_mesh(sizes: Sequence[int]) -> Mesh | None:
+def make_mesh(
+    sizes: Sequence[int], *, devices: Sequence[Any] | None = None
+) -> Mesh | None:
     """The mesh of these sizes over all processes' devices; None for one device.
 
     With one process JAX chooses the order of the devices (on a TPU along its links),
@@ -139,17 +141,17 @@ def make_mesh(sizes: Sequence[int]) -> Mesh | None:
 
     Args:
         sizes: from `resolve_sizes`.
+        devices: to compile for; default those that are here.
     """
     count = math.prod(sizes)
-    if jax.process_count() == 1:
+    devices = jax.devices() if devices is None else devices
+    if _num_processes(devices) == 1:
         if count == 1:
             return None
         kinds = (AxisType.Auto,) * len(AXES)
-        devices = jax.devices()[:count]
+        devices = devices[:count]
         return jax.make_mesh(tuple(sizes), AXES, axis_types=kinds, devices=devices)
-    devices = sorted(
-        jax.devices(), key=lambda device: (device.process_index, device.id)
-    )
+    devices = sorted(devices, key=lambda device: (device.process_index, device.id))
     return _mesh(np.array(devices).reshape(sizes), AXES)
 
 
@@ -203,6 +205,20 @@ def whole(mesh: Mesh) -> NamedSharding:
 def row_sharding(mesh: Mesh) -> NamedSharding:
     """Rows, on the first axis, over `data` and `fsdp`."""
     return NamedSharding(mesh, PartitionSpec(ROWS))
+
+
+def shapes(tree: Any, places: Any) -> Any:
+    """What compiling needs of arrays: their shapes, types and places.
+
+    Args:
+        tree: arrays, or shapes.
+        places: a sharding for each of them, or for a branch of the tree.
+    """
+    return jax.tree.map(
+        lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+        tree,
+        jax.tree.broadcast(places, tree),
+    )
 
 
 def put_rows(mesh: Mesh | None, rows: Any) -> Any:
@@ -340,7 +356,7 @@ def over_rows(function: Callable[..., Any], whole: Any, *rows: Any) -> Any:
 def handout_mesh(mesh: Mesh) -> Mesh:
     """The devices of `mesh` as one sampling mesh per process, axis `process` first."""
     tensor = mesh.shape["tensor"]
-    shape = (jax.process_count(), -1, 1, tensor)
+    shape = (_num_processes(mesh.devices.flat), -1, 1, tensor)
     return _mesh(mesh.devices.reshape(shape), ("process", *AXES))
 
 
@@ -348,6 +364,10 @@ def to_local(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.Array:
     """What this process holds of a global array that every process holds whole."""
     shards = [shard.data for shard in array.addressable_shards]
     return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
+
+
+def _num_processes(devices: Iterable[Any]) -> int:
+    return len({device.process_index for device in devices})
 
 
 def _mesh(devices: np.ndarray, names: tuple[str, ...]) -> Mesh:

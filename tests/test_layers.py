@@ -29,6 +29,7 @@ LAYERS = {
     "rollout": 4,
     "evaluation": 5,
     "training": 6,
+    "capacity": 7,
     "command_line": 7,
     "report": 8,
     "train": 8,

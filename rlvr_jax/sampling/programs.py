@@ -157,6 +157,15 @@ class Programs:
             with sharding.use(self._mesh):
                 return compiled(*placed)
 
+        def lower(*arguments: Any) -> jax.stages.Lowered:
+            placed = [
+                argument if place is STATIC else sharding.shapes(argument, place)
+                for argument, place in zip(arguments, places, strict=True)
+            ]
+            with sharding.use(self._mesh):
+                return compiled.lower(*placed)
+
+        call.lower = lower
         return call
 
 
@@ -189,6 +198,7 @@ def _unstacking(
     def gather(params: Any) -> Any:
         return jax.tree.map(sharding.to_local, compiled(params), places)
 
+    gather.lower = compiled.lower
     return gather, places
 
 

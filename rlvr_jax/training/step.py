@@ -103,6 +103,11 @@ class TrainStep:
             with sharding.use(self._mesh):
                 return compiled(*arguments)
 
+        def lower(*arguments: Any) -> jax.stages.Lowered:
+            with sharding.use(self._mesh):
+                return compiled.lower(*arguments)
+
+        call.lower = lower
         return compiled if self._mesh is None else call
 
     def _shardings(self) -> TrainState:
@@ -139,6 +144,36 @@ class TrainStep:
             return jax.tree.map(lambda x: jax.device_put(x, x.sharding), state)
         step = jax.jit(lambda: jnp.zeros((), jnp.int32), out_shardings=places.step)()
         return dataclasses.replace(state, step=step)
+
+    def state_shapes(self) -> TrainState:
+        """Shapes, types and places of a state on the mesh, without making one."""
+        config = self._model.config
+        params = jax.eval_shape(
+            lambda key: models.init(config, key)[1], jax.random.key(0)
+        )
+        opt_state = jax.eval_shape(self._optimizer.init, params)
+        step = jax.ShapeDtypeStruct((), jnp.int32)
+        return sharding.shapes(TrainState(params, opt_state, step), self.shardings)
+
+    def lower(
+        self, rows: TrainBatch, temperature: float
+    ) -> dict[str, jax.stages.Lowered]:
+        """The programs of an update on the mesh, ready to be compiled.
+
+        Args:
+            rows: one micro-batch of all processes; only its shapes are read.
+            temperature: of the sampling.
+
+        Returns:
+            `accumulate`, run for each micro-batch, and `apply`.
+        """
+        state = self.state_shapes()
+        rows = sharding.shapes(rows, sharding.row_sharding(self._mesh))
+        params = state.params
+        return {
+            "accumulate": self._accumulate.lower(params, params, rows, temperature),
+            "apply": self._apply.lower(state, params),
+        }
 
     def gradients(
         self, params: Params, rows: Iterable[TrainBatch], temperature: float
