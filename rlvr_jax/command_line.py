@@ -5,10 +5,12 @@ Exit codes: 0 done, 1 a metric became NaN, 2 bad input, 75 told to stop and save
 
 import logging as std_logging
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
+from rlvr_jax import distributed
 from rlvr_jax.training.preemption import Preempted
 
 # sysexits.h's "temporary failure, try again": schedulers can be told to requeue on it.
@@ -29,6 +31,9 @@ def run(main: Callable[[], None]) -> None:
             sys.exit(REQUEUE)
         except (ValueError, OSError, FloatingPointError) as error:
             _stop(str(error), 1 if isinstance(error, FloatingPointError) else 2)
+        except Exception:
+            traceback.print_exc()
+            distributed.leave(1)
 
     app.run(guarded, flags_parser=_parsed)
 
@@ -82,4 +87,4 @@ def _parsed(argv: list[str]) -> list[str]:
 def _stop(message: str, code: int) -> None:
     """Ends the process with one line on stderr."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
+    distributed.leave(code)

@@ -39,7 +39,8 @@ def main() -> None:
     if pathlib.Path(checkpoint).is_dir():
         model = dataclasses.replace(settings.model, path=checkpoint)
         settings = dataclasses.replace(settings, model=model)
-    bench, params = open_workbench(settings)
+    workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
+    bench, params = open_workbench(settings, workdir)
     with bench:
         if checkpoint != "base" and not pathlib.Path(checkpoint).is_dir():
             params = _restored(params, checkpoint)

@@ -1,9 +1,10 @@
 """Metrics: names `group/name`, sums that combine exactly, and the file they go to."""
 
+import collections
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -86,12 +87,15 @@ def mean(values: Any, mask: Any) -> float:
     return float(np.sum(np.where(mask, values, 0.0)) / max(count, 1))
 
 
-def tree_metrics(tree: RolloutTree, entropies: np.ndarray) -> dict[str, float]:
+def tree_metrics(
+    tree: RolloutTree, entropies: np.ndarray, repeats: np.ndarray | None = None
+) -> dict[str, float]:
     """What a rollout says about the policy.
 
     Args:
         tree: sampled and graded.
         entropies: float [B, N], sum over the response's tokens, in nats.
+        repeats: of `repeated(tree)`, for a tree whose tokens are elsewhere.
 
     Returns:
         reward/mean and reward/std over the graded nodes; solved/turn_k, the share of
@@ -121,11 +125,24 @@ def tree_metrics(tree: RolloutTree, entropies: np.ndarray) -> dict[str, float]:
     parents = tree.layout.parents
     retries = sampled & (parents != NO_PARENT)[None]
     if retries.any():
-        values["retry/repeat_rate"] = mean(_repeats(tree), retries)
+        same = repeated(tree) if repeats is None else repeats
+        values["retry/repeat_rate"] = mean(same, retries)
     return values
 
 
-def _repeats(tree: RolloutTree) -> np.ndarray:
+def status_metrics(statuses: Iterable[str], names: Sequence[str]) -> dict[str, float]:
+    """How many responses of a step the verifier gave each status, as verify/NAME.
+
+    Args:
+        statuses: one per response. Those of infrastructure failures and abstentions
+            are the nodes that are left out, never rewards of 0.
+        names: statuses there are; those that nobody got are 0.
+    """
+    counts = collections.Counter(statuses)
+    return {f"verify/{name}": counts[name] for name in names}
+
+
+def repeated(tree: RolloutTree) -> np.ndarray:
     """bool [B, N]: the response is its parent's, token for token."""
     above = np.maximum(tree.layout.parents, 0)
     tokens, lengths = tree.response_tokens, tree.response_lengths

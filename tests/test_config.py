@@ -156,7 +156,7 @@ def test_every_field_is_reachable_by_flag(parse_flags):
 def test_every_field_is_named_in_the_docstring(cls):
     _, _, documented = cls.__doc__.partition("Attributes:")
     sections = {"model", "tasks", "rollout", "sampler", "credit", "objective"}
-    sections |= {"update", "optimizer", "eval", "checkpoint", "sandbox"}
+    sections |= {"update", "mesh", "optimizer", "eval", "checkpoint", "sandbox"}
     for field in dataclasses.fields(cls):
         if cls is configs.Config and field.name in sections:
             continue
@@ -274,6 +274,27 @@ def test_a_size_must_be_above_zero(path):
     zero = type(FIELDS[path])(0)
     with pytest.raises(ValueError, match=rf"{path} must be above 0; got 0"):
         configs.parse(with_values(**{path.replace(".", "__"): zero}))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mesh__fsdp": 0}, r"mesh\.fsdp must be 1 or more, or -1 for all .*; got 0"),
+        ({"mesh__tensor": -2}, r"mesh\.tensor must be 1 or more, or -1 .*; got -2"),
+        (
+            {"mesh__data": -1, "mesh__tensor": -1},
+            r"mesh\.tensor: one of them may be -1; got \(-1, 1, -1\)",
+        ),
+    ],
+)
+def test_a_mesh_that_cannot_be(values, message):
+    with pytest.raises(ValueError, match=message):
+        configs.parse(with_values(**values))
+
+
+def test_one_size_of_a_mesh_may_be_the_rest():
+    mesh = configs.parse(with_values(mesh__fsdp=-1, mesh__tensor=2)).mesh
+    assert mesh.sizes == (1, -1, 2)
 
 
 def test_not_a_number_is_no_temperature():

@@ -7,6 +7,8 @@ import pytest
 
 MODULES = [
     "rlvr_jax.tree",
+    "rlvr_jax.sharding",
+    "rlvr_jax.distributed",
     "rlvr_jax.credit.backups",
     "rlvr_jax.credit.groups",
     "rlvr_jax.credit.advantages",

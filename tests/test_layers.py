@@ -18,6 +18,7 @@ LAYERS = {
     "metrics": 1,
     "sharding": 1,
     "checkpoint": 1,
+    "distributed": 1,
     "tasks": 1,
     # The configuration nests credit's own.
     "config": 2,

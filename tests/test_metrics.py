@@ -74,6 +74,13 @@ def test_metrics_of_a_rollout_that_nobody_could_grade():
     assert "solved/turn_1" not in values
 
 
+def test_statuses_are_counted_also_where_there_are_none():
+    statuses = ["passed", "infrastructure", "passed"]
+    assert metrics.status_metrics(
+        statuses, ("passed", "abstained", "infrastructure")
+    ) == {"verify/passed": 2, "verify/abstained": 0, "verify/infrastructure": 1}
+
+
 def test_bad_values_are_named():
     values = {"grad/norm": np.nan, "loss/policy": np.inf, "reward/mean": 0.0}
     with pytest.raises(FloatingPointError, match=r"step 3: grad/norm, loss/policy not"):

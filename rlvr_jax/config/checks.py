@@ -42,6 +42,8 @@ POSITIVE = (
     "eval.turns",
     "checkpoint.every",
     "checkpoint.keep",
+    "mesh.heartbeat_seconds",
+    "mesh.wait_seconds",
 )
 NOT_NEGATIVE = (
     "rollout.budget",
@@ -82,6 +84,17 @@ def check(config: Config) -> None:
     for path in NOT_NEGATIVE:
         if not _read(config, path) >= 0:
             raise ValueError(f"{path} must be 0 or more; got {_read(config, path)}")
+    for name, size in zip(("data", "fsdp", "tensor"), config.mesh.sizes, strict=True):
+        if size < 1 and size != -1:
+            raise ValueError(
+                f"mesh.{name} must be 1 or more, or -1 for all devices that the other"
+                f" sizes leave; got {size}"
+            )
+    if config.mesh.sizes.count(-1) > 1:
+        raise ValueError(
+            "mesh.data, mesh.fsdp and mesh.tensor: one of them may be -1; got"
+            f" {config.mesh.sizes}"
+        )
     for path in ("optimizer.b1", "optimizer.b2"):
         if not 0 <= _read(config, path) < 1:
             raise ValueError(f"{path} must be in [0, 1); got {_read(config, path)}")

@@ -50,6 +50,10 @@ class TasksSection:
             of attempts that solved them (higher is easier), is outside are left out
             (counted); () keeps all.
         deduplicate: leave out training tasks whose prompt came before (counted).
+        self_check: leave out training tasks whose gold answer the math verifier cannot
+            read (named in host.json); 15 ms for each that is not a number.
+        self_test: leave out training tasks whose reference (in a code block or box)
+            the verifier does not accept (likewise); verifies each task once.
         levels: shares of the difficulty levels of generated programs.
         max_prompt_tokens: longest prompt, tokens of the rendered chat turn.
         too_long: `error` or `skip` (counted) for longer prompts.
@@ -69,6 +73,8 @@ class TasksSection:
     generated: int = 10000
     difficulty: tuple[float, ...] = ()
     deduplicate: bool = False
+    self_check: bool = True
+    self_test: bool = False
     levels: tuple[float, ...] = (2.0, 1.0, 0.0)
     max_prompt_tokens: int = 64
     too_long: str = "error"
@@ -118,7 +124,8 @@ class SamplerSection:
     """Shapes that the sampler may compile, see `sampling.Buckets`.
 
     Attributes:
-        contexts: contexts decoded together.
+        contexts: contexts decoded together, a wave; each wave is verified while the
+            next ones are decoded.
         context_lengths: tokens of their caches; () takes one size, the longest
             history that the limits allow.
         chunk: tokens per prefill call, and first size of the cache of new tokens.
@@ -209,6 +216,36 @@ class OptimizerSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class MeshSection:
+    """Devices of a run, of all its processes, as a grid `data` x `fsdp` x `tensor`.
+
+    Rows of a micro-batch are spread over data x fsdp. One size may be -1: all devices
+    that the others leave.
+
+    Attributes:
+        data: copies of the weights.
+        fsdp: parts that the width of the weights and the optimizer is cut into; brought
+            together layer by layer where they are used.
+        tensor: parts that heads, MLP and vocabulary are cut into; lies within a
+            process.
+        heartbeat_seconds: a process that is silent for so long is dead, and ends all.
+        wait_seconds: how long a process waits for the slowest, before each phase in
+            which their devices speak to each other.
+    """
+
+    data: int = 1
+    fsdp: int = 1
+    tensor: int = 1
+    heartbeat_seconds: int = 100
+    wait_seconds: int = 3600
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(data, fsdp, tensor)."""
+        return self.data, self.fsdp, self.tensor
+
+
+@dataclasses.dataclass(frozen=True)
 class EvalSection:
     """Evaluation, with turns and sampling of its own.
 
@@ -289,6 +326,7 @@ class Config:
     credit: CreditConfig = dataclasses.field(default_factory=CreditConfig)
     objective: ObjectiveSection = ObjectiveSection()
     update: UpdateSection = UpdateSection()
+    mesh: MeshSection = MeshSection()
     optimizer: OptimizerSection = OptimizerSection()
     eval: EvalSection = EvalSection()
     checkpoint: CheckpointSection = CheckpointSection()

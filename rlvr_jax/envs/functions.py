@@ -21,6 +21,13 @@ _FIELDS = tuple(
 _ENVIRONMENT = {"JAX_PLATFORMS": "cpu"}
 
 
+@dataclasses.dataclass(frozen=True)
+class _Scored(Verdict):
+    """A verdict that remembers what each function returned."""
+
+    values: tuple[float | None, ...] = ()
+
+
 class FunctionError(ValueError):
     """A reward function raised, or returned what is no list of numbers and None."""
 
@@ -42,10 +49,10 @@ class FunctionVerifier(Verifier):
 
     None abstains. The reward is the weighted sum of those that do not; if all with a
     weight abstain, the verdict does, and the node is left out. A function of weight 0
-    is a metric only, see `means`. Functions run in worker processes with jax on the
-    CPU, one response at a time in each, without a sandbox: they are your own code. A
-    response that takes longer than `seconds` has status infrastructure, never reward
-    0, and the worker is replaced.
+    is a metric only: a run has the mean of each as reward/NAME, see `means`. Functions
+    run in worker processes with jax on the CPU, one response at a time in each, without
+    a sandbox: they are your own code. A response that takes longer than `seconds` has
+    status infrastructure, never reward 0, and the worker is replaced.
 
     Args:
         functions: "module:function" or "path/file.py:function".
@@ -76,7 +83,8 @@ class FunctionVerifier(Verifier):
         self.threshold, self.feedback, self.seconds = threshold, feedback, seconds
         self._check()
         super().__init__(workers=workers, cache_size=cache_size)
-        self._sums = {name: [0.0, 0] for name in self.functions}
+        self._labels = _labels(self.functions)
+        self._sums = {label: [0.0, 0] for label in self._labels}
         self._sums_lock = threading.Lock()
         entry = "rlvr_jax.envs.function_worker"
         self.pool = Pool(
@@ -151,31 +159,42 @@ class FunctionVerifier(Verifier):
         return self._verdict([values[0] for values in reply["values"]])
 
     def _verdict(self, values):
-        with self._sums_lock:
-            for name, value in zip(self.functions, values, strict=True):
-                if value is not None:
-                    self._sums[name][0] += value
-                    self._sums[name][1] += 1
         terms = [
             weight * value
             for weight, value in zip(self.weights, values, strict=True)
             if weight and value is not None
         ]
+        values = tuple(values)
         if not terms:
-            return unknown("abstained")
+            return _Scored(None, False, "", "abstained", 0, 0, values=values)
         reward = math.fsum(terms)
         if reward >= self.threshold:
-            return Verdict(reward, True, "Your answer is right.", "passed", 1, 1, True)
-        return Verdict(reward, False, self.feedback, "failed", 0, 1)
+            said = "Your answer is right."
+            return _Scored(reward, True, said, "passed", 1, 1, True, values=values)
+        return _Scored(reward, False, self.feedback, "failed", 0, 1, values=values)
+
+    def verify(self, pairs: Sequence[tuple[Task, str]]) -> list[Verdict]:
+        verdicts = super().verify(pairs)
+        with self._sums_lock:
+            for verdict in verdicts:
+                # One that the host failed to grade has none.
+                for label, value in zip(
+                    self._labels, getattr(verdict, "values", ()), strict=False
+                ):
+                    if value is not None:
+                        self._sums[label][0] += value
+                        self._sums[label][1] += 1
+        return verdicts
 
     def means(self) -> dict[str, float]:
-        """Mean of each function since the last call; one that only abstained has none.
+        """Mean value of each function over all responses since the last call.
 
-        Responses that were graded before, and are in the cache, do not count again.
+        Names are those of the functions, without module or file unless two would then
+        be called the same. A function that only abstained has no mean.
         """
         with self._sums_lock:
-            found = {name: s / n for name, (s, n) in self._sums.items() if n}
-            self._sums = {name: [0.0, 0] for name in self.functions}
+            found = {label: s / n for label, (s, n) in self._sums.items() if n}
+            self._sums = {label: [0.0, 0] for label in self._labels}
         return found
 
     def describe(self) -> dict:
@@ -188,6 +207,15 @@ class FunctionVerifier(Verifier):
     def close(self) -> None:
         super().close()
         self.pool.close()
+
+
+def _labels(functions: Sequence[str]) -> tuple[str, ...]:
+    """What metrics call each function; reward/mean and reward/std are taken."""
+    short = [name.rpartition(":")[2] for name in functions]
+    return tuple(
+        name if short.count(label) > 1 or label in ("mean", "std") else label
+        for name, label in zip(functions, short, strict=True)
+    )
 
 
 def _request(task: Task, response: str) -> dict:

@@ -2,7 +2,7 @@
 
 import concurrent.futures
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rlvr_jax.envs.math import MathVerifier
 from rlvr_jax.tasks.records import Task
@@ -35,19 +35,29 @@ class GoldReport:
         )
 
 
-def self_check(verifier: MathVerifier, tasks: Sequence[Task]) -> GoldReport:
+def self_check(
+    verifier: MathVerifier,
+    tasks: Sequence[Task],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> GoldReport:
     """Grades each gold answer against itself, by its meaning and not by its text.
 
     Args:
         verifier: of mathematics.
         tasks: of kind "math"; equal answers are looked at once.
+        progress: called after each answer with (answers done, answers in all).
 
     Returns:
         The report; a few milliseconds for each answer that is not a number.
     """
     answers = list({task.answer: task for task in tasks}.values())
     with concurrent.futures.ThreadPoolExecutor(verifier.workers) as threads:
-        known = list(threads.map(verifier.understands, answers))
+        known = []
+        for fine in threads.map(verifier.understands, answers):
+            known.append(fine)
+            if progress is not None:
+                progress(len(known), len(answers))
     good = {task.answer for task, fine in zip(answers, known, strict=True) if fine}
     failed = tuple(task.id for task in tasks if task.answer not in good)
     return GoldReport(len(tasks), failed)

@@ -12,7 +12,12 @@ from rlvr_jax.tasks.records import Task
 WRONG_FEEDBACK = (
     "Your answer is wrong. Reflect on your previous answer and try something else."
 )
-NO_ANSWER_FEEDBACK = "No final answer was found. Put it in \\boxed{}."
+# By the mark that the prompt asks for.
+NO_ANSWER_FEEDBACK = {
+    "\\boxed": "No final answer was found. Put it in \\boxed{}.",
+    "####": 'No final answer was found. Write it after "####".',
+    "<answer>": "No final answer was found. Put it in <answer></answer>.",
+}
 SLOW_FEEDBACK = "Your answer could not be checked in time. Simplify it."
 
 
@@ -38,7 +43,8 @@ class MathVerifier(Verifier):
     What remains is decided by math-verify in worker processes, see `equality` for how
     it is called. An answer that takes longer than `seconds` has status timeout and
     reward 0. A gold answer that cannot be read is matched only by the same text:
-    `envs.self_check` finds those.
+    `envs.self_check` finds those. A response without an answer is told the mark that
+    the prompt names last, or the box if it names none.
 
     Args:
         workers, cache_size: see Verifier.
@@ -87,7 +93,7 @@ class MathVerifier(Verifier):
             return Verdict(0.0, False, "Your answer is too long.", "output_limit", 0, 1)
         text = final_answer(response)
         if text is None:
-            return Verdict(0.0, False, NO_ANSWER_FEEDBACK, "no_answer", 0, 1)
+            return Verdict(0.0, False, _no_answer(task), "no_answer", 0, 1)
         try:
             right = same(gold, text, equal)
         except Unchecked as error:
@@ -117,3 +123,11 @@ class MathVerifier(Verifier):
     def close(self) -> None:
         super().close()
         self.algebra.close()
+
+
+def _no_answer(task: Task) -> str:
+    """Feedback on a response without an answer, in the words of the task's prompt."""
+    prompt = task.prompt
+    if not isinstance(prompt, str):
+        prompt = "\n".join(message["content"] for message in prompt)
+    return NO_ANSWER_FEEDBACK[max(NO_ANSWER_FEEDBACK, key=prompt.rfind)]

@@ -47,6 +47,10 @@ class Verifier(abc.ABC):
         """What the sandbox probed on this host, for the run's metadata."""
         return {"workers": self.workers}
 
+    def means(self) -> dict[str, float]:
+        """Mean of each part of the reward since the last call; most have no parts."""
+        return {}
+
     def verify(self, pairs: Sequence[tuple[Task, str]]) -> list[Verdict]:
         """The verdicts of `pairs`, in their order.
 

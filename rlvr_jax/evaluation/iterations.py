@@ -1,12 +1,13 @@
 """Evaluation of self-correction: chains of attempts on held-out tasks."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from rlvr_jax import sampling
+from rlvr_jax import distributed, sampling
 from rlvr_jax.config import Config
 from rlvr_jax.evaluation.estimates import mean_interval, pass_at_k
 from rlvr_jax.rollout import Limits, Rollout, Verify, rollout
@@ -29,6 +30,8 @@ def evaluate(
     Each task gets `eval.samples` chains of up to `eval.turns` attempts. The answer of a
     chain within k iterations is its last attempt up to the k-th; a chain ends when its
     visible tests pass (Iter-k) or when it is solved (Ver@K). All tests score it.
+
+    Several processes share the tasks, and all have the result.
 
     Args:
         sampler: of the policy.
@@ -53,24 +56,32 @@ def evaluate(
         expand=section.expand,
         feedback=config.rollout.feedback,
     )
-    rows: list[dict[str, Any]] = []
+    # Per batch, the rows of this process's part of it.
+    parts: list[list[dict[str, Any]]] = []
     for start in range(0, len(tasks), batch):
+        here = tasks[start : start + batch]
+        own = distributed.share(len(here))
         grown = rollout(
             sampler,
             params,
-            tasks[start : start + batch],
+            here[own.start : own.stop],
             tokenizer=tokenizer,
             verify=verify,
             limits=limits,
             key=jax.random.key(section.seed),
-            first_prompt=start,
+            first_prompt=start + own.start,
             temperature=section.temperature,
             top_p=section.top_p,
             top_k=section.top_k,
         )
-        rows += _rows(grown)
+        parts.append(_rows(grown))
         if progress is not None:
-            progress(len(rows))
+            progress(start + len(here))
+    found = distributed.all_texts(
+        "evaluation", json.dumps(parts), wait_seconds=config.mesh.wait_seconds
+    )
+    batches = zip(*map(json.loads, found), strict=True)
+    rows = [row for batch in batches for part in batch for row in part]
     return {"metrics": _metrics(rows, config), "tasks": rows}
 
 

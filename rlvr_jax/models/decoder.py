@@ -5,6 +5,7 @@ axes, one layer after the other), so both compute the same function. Matrices ar
 to the compute type where they are used; norms and biases are read in float32.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
 from rlvr_jax.models.projection import project
 from rlvr_jax.models.rotary import rotate
+from rlvr_jax.sharding import constrain, gather_weight, over_rows
 
 Attend = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
 LayerAttend = Callable[[int, jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
@@ -81,12 +83,18 @@ class Block(nn.Module):
         v = self._heads(inner, "value", config.num_kv_heads)
         q = rotate(q, positions, config.rope_theta, config.rope_scaling)
         k = rotate(k, positions, config.rope_theta, config.rope_scaling)
+        q = constrain(q, "rows", ..., "heads", None)
+        k = constrain(k, "rows", ..., "kv_heads", None)
+        v = constrain(v, "rows", ..., "kv_heads", None)
         out, aux = attend(q, k, v)
         out = self._matmul(out.reshape(*x.shape[:-1], -1), "output")
-        x = x + self._norm_out(out, "attention_norm")
+        x = x + self._norm_out(constrain(out, "rows", ...), "attention_norm")
+        x = constrain(x, "rows", ...)
         inner = self._norm_in(x, "mlp_norm")
         gated = nn.silu(self._matmul(inner, "gate")) * self._matmul(inner, "up")
-        return x + self._norm_out(self._matmul(gated, "down"), "mlp_norm"), aux
+        out = self._matmul(constrain(gated, "rows", ..., "mlp"), "down")
+        x = x + self._norm_out(constrain(out, "rows", ...), "mlp_norm")
+        return constrain(x, "rows", ...), aux
 
     def _norm_in(self, x: jax.Array, name: str) -> jax.Array:
         return x if self.config.kind.post_norm else self._norm(x, name)
@@ -98,7 +106,13 @@ class Block(nn.Module):
         return rms_norm(x, self.weights[name], self.config.norm_epsilon)
 
     def _matmul(self, x: jax.Array, name: str) -> jax.Array:
-        return project(x, self.weights[name].astype(self.dtype))
+        config = self.config
+        weight = gather_weight(
+            self.weights[name].astype(self.dtype),
+            block_parameters(config)[name].axes,
+            num_kv_heads=config.num_kv_heads,
+        )
+        return project(x, weight)
 
     def _heads(self, x: jax.Array, name: str, heads: int) -> jax.Array:
         """Queries, keys or values [..., heads, d], not yet rotated."""
@@ -173,14 +187,25 @@ class Decoder(nn.Module):
             length=self.config.num_layers,
             unroll=self.unroll,
         )
-        x = embed_tokens(self.embed, tokens, self.dtype)
+        embed = gather_outer(self.config, "embed", self.embed)
+        look_up = functools.partial(embed_tokens, dtype=self.dtype)
+        x = over_rows(look_up, embed, tokens)
         x, _ = stack(self.layers, x, positions, last_reader)
         return rms_norm(x, self.norm, self.config.norm_epsilon)
 
 
+def gather_outer(config: ModelConfig, name: str, weight: jax.Array) -> jax.Array:
+    """`embed` or `head` as it is used on a mesh, see `sharding.gather_weight`."""
+    axes = outer_parameters(config)[name].axes
+    return gather_weight(weight, axes, num_kv_heads=config.num_kv_heads)
+
+
 def embed_tokens(embed: jax.Array, tokens: jax.Array, dtype: Any) -> jax.Array:
     """Rows of the embedding [V, D] for ids [...]: [..., D] in `dtype`."""
-    return jnp.take(embed, tokens, axis=0, mode="clip").astype(dtype)
+    # Ids go to all parts of the vocabulary, no part of it to the ids.
+    tokens = constrain(tokens, "rows", ...)
+    x = jnp.take(embed, tokens, axis=0, mode="clip").astype(dtype)
+    return constrain(x, "rows", ...)
 
 
 def unstack(model: Decoder, params: dict[str, Any], dtype: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from rlvr_jax.models.decoder import Decoder
+from rlvr_jax.models.decoder import Decoder, gather_outer
+from rlvr_jax.sharding import constrain, is_split, over_rows
 
 
 def head_logits(model: Decoder, params: dict[str, Any], hidden: jax.Array) -> jax.Array:
@@ -26,7 +27,8 @@ def head_logits(model: Decoder, params: dict[str, Any], hidden: jax.Array) -> ja
     else:
         weight, spec = params["head"], "...d,dv->...v"
     weight = weight.astype(model.dtype)
-    return jnp.einsum(spec, hidden, weight, preferred_element_type=jnp.float32)
+    logits = jnp.einsum(spec, hidden, weight, preferred_element_type=jnp.float32)
+    return constrain(logits, "rows", ..., "vocab")
 
 
 def target_log_probs(
@@ -58,6 +60,28 @@ def target_log_probs(
         log_probs float32 [R, K], never above 0, and entropy in nats float32 [R, K];
         both are finite in padding.
     """
+    # Gathered once, not per chunk.
+    name = "embed" if model.config.tied else "head"
+    weight = gather_outer(model.config, name, params[name])
+
+    def of_rows(whole: Any, *rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+        weight, temperature = whole
+        return _in_chunks(model, {name: weight}, temperature, *rows, chunk=chunk)
+
+    return over_rows(of_rows, (weight, temperature), hidden, source, target)
+
+
+def _in_chunks(
+    model: Decoder,
+    params: dict[str, Any],
+    temperature: jax.Array | float,
+    hidden: jax.Array,
+    source: jax.Array,
+    target: jax.Array,
+    *,
+    chunk: int,
+) -> tuple[jax.Array, jax.Array]:
+    """`target_log_probs` on one group of devices; `params` has the head alone."""
     rows, count = target.shape
     chunk = max(1, min(chunk, count))
     chunks = -(-count // chunk)
@@ -78,10 +102,10 @@ def target_log_probs(
         shifted = logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
         weights = jnp.exp(shifted)
         total = weights.sum(axis=-1)
-        picked = jnp.take_along_axis(shifted, target[..., None], axis=-1, mode="clip")
+        picked = _picked(shifted, target)
         log_total = jnp.log(total)
         entropy = log_total - (weights * shifted).sum(axis=-1) / total
-        return carry, (picked[..., 0] - log_total, entropy)
+        return carry, (picked - log_total, entropy)
 
     _, (log_probs, entropy) = jax.lax.scan(step, None, (source, target))
     log_probs, entropy = (
@@ -89,6 +113,18 @@ def target_log_probs(
         for x in (log_probs, entropy)
     )
     return log_probs, entropy
+
+
+def _picked(scores: jax.Array, target: jax.Array) -> jax.Array:
+    """The entries [...] of scores [..., V] at ids [...], which are clipped to V."""
+    if not is_split("vocab"):
+        target = target[..., None]
+        return jnp.take_along_axis(scores, target, axis=-1, mode="clip")[..., 0]
+    # A gather along a split axis would bring it together; a masked sum does not.
+    size = scores.shape[-1]
+    ids = jnp.arange(size).reshape((1,) * target.ndim + (-1,))
+    here = ids == jnp.clip(target, 0, size - 1)[..., None]
+    return jnp.where(here, scores, 0.0).sum(axis=-1)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from rlvr_jax import models
+from rlvr_jax import models, sharding
 from rlvr_jax.sampling import caches, steps
 from rlvr_jax.sampling.buckets import Buckets
 from rlvr_jax.sampling.programs import Programs
@@ -58,14 +58,30 @@ class Sampler:
     Args:
         model: the decoder; its `dtype` is the type of computation and caches.
         buckets: allowed shapes; the default doubles every size.
+        mesh: of the training: its weights are brought from there to this process's part
+            of it, where contexts are spread. None is one device.
+
+    Raises:
+        ValueError: a bucket of contexts that cannot be spread evenly.
     """
 
     def __init__(
-        self, model: models.Decoder, *, buckets: Buckets | None = None
+        self,
+        model: models.Decoder,
+        *,
+        buckets: Buckets | None = None,
+        mesh: jax.sharding.Mesh | None = None,
     ) -> None:
         self.model = model
         self.buckets = buckets or Buckets()
-        self.programs = Programs(model)
+        groups = sharding.row_groups(sharding.sampling_mesh(mesh))
+        sharding.check_multiple(
+            "sampler.contexts",
+            self.buckets.contexts,
+            groups,
+            "this process's devices / mesh.tensor",
+        )
+        self.programs = Programs(model, mesh=mesh)
         self._source: Any = None
         self._params: Any = None
 
@@ -116,7 +132,7 @@ class Sampler:
             top_p=top_p,
             top_k=top_k,
         )
-        params = self._prepared(params)
+        params = self.prepare(params)
         parts = []
         for rows in self._waves(range(len(contexts))):
             size = self.buckets.num_contexts(len(rows))
@@ -165,7 +181,7 @@ class Sampler:
             ],
             **settings,
         )
-        params = self._prepared(params)
+        params = self.prepare(params)
         parts = []
         for wave in samples.waves:
             bounds = (wave.contexts.start, wave.contexts.stop)
@@ -179,8 +195,12 @@ class Sampler:
         """Drops the copy that was cast from the last parameters in use."""
         self._source = self._params = None
 
-    def _prepared(self, params: Params) -> Params:
-        """Parameters cast and unstacked, once per rollout (per parameter object)."""
+    def prepare(self, params: Params) -> Params:
+        """Parameters cast and unstacked, once per rollout (per parameter object).
+
+        With several processes this is the one collective of sampling: all of them call
+        it, even those that then sample nothing.
+        """
         if params is not self._source:
             self._source, self._params = params, self.programs.unstack(params)
         return self._params

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from rlvr_jax import models
+from rlvr_jax import models, sharding
 from rlvr_jax.sampling.caches import Cache, append
 from rlvr_jax.sampling.choice import choose
 
@@ -256,7 +256,8 @@ def _sample(
     """Writes one token at position `step` of each branch that is not done."""
     step = progress.step
     tokens, log_probs, entropies = choose(
-        logits,
+        # Whole vocabularies, for some of the branches: a draw never leaves its device.
+        sharding.constrain(logits, "rows", "branches", None),
         jax.lax.dynamic_index_in_dim(numbers, step, axis=2, keepdims=False),
         temperature=settings.temperature,
         top_p=settings.top_p,

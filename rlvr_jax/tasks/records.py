@@ -26,6 +26,7 @@ class Task:
         metadata: whatever else came with the task. `test_framework`: "pytest" (the one
             test is a module that imports from `solution`) or "unittest" (it is a source
             to run after the solution); `preamble`: source to run before the solution;
+            `files`: texts by their paths in the working folder of solution and tests;
             `choices`: texts of a multiple choice, `answer` being the letter;
             `difficulty`: share of attempts that solved the task, higher is easier.
     """

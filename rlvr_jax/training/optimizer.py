@@ -1,5 +1,7 @@
 """AdamW with a schedule that counts training steps, not updates."""
 
+from typing import Any
+
 import jax
 import optax
 
@@ -36,6 +38,27 @@ def learning_rate(section: OptimizerSection, num_steps: int) -> optax.Schedule:
     # The first step already moves: step 0 has 1 / warmup of the peak.
     rise = optax.linear_schedule(peak / warmup, peak, max(warmup - 1, 1))
     return optax.join_schedules([rise, after], [warmup])
+
+
+def optimizer_shardings(
+    optimizer: optax.GradientTransformation, params: Any, places: Any, rest: Any
+) -> Any:
+    """Where the optimizer's arrays lie: moments with their parameters.
+
+    Args:
+        optimizer: from `make_optimizer`.
+        params: parameters, or their shapes.
+        places: a sharding for each of them.
+        rest: sharding of what belongs to no parameter, as a count.
+    """
+    state = jax.eval_shape(optimizer.init, params)
+    return optax.tree.map_params(
+        optimizer,
+        lambda _, place: place,
+        state,
+        places,
+        transform_non_params=lambda _: rest,
+    )
 
 
 def _matrices(params: dict) -> dict:

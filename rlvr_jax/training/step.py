@@ -2,18 +2,23 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from rlvr_jax import models
+from rlvr_jax import models, sharding
 from rlvr_jax.config import ObjectiveSection, OptimizerSection
 from rlvr_jax.objective import TargetTokens, policy_loss
 from rlvr_jax.packing import TrainBatch
-from rlvr_jax.training.optimizer import learning_rate, make_optimizer
+from rlvr_jax.training.optimizer import (
+    learning_rate,
+    make_optimizer,
+    optimizer_shardings,
+)
 
 Params = dict[str, Any]
 
@@ -51,6 +56,7 @@ class TrainStep:
         optimizer: AdamW and its schedule.
         num_steps: length of the schedule, in training steps.
         head_chunk: targets per row that the head computes at a time.
+        mesh: where it runs; None is one device.
     """
 
     def __init__(
@@ -61,18 +67,62 @@ class TrainStep:
         optimizer: OptimizerSection,
         num_steps: int,
         head_chunk: int,
+        mesh: jax.sharding.Mesh | None = None,
     ) -> None:
         self._model, self._objective, self._chunk = model, objective, head_chunk
+        self._mesh = mesh
         self._optimizer = make_optimizer(optimizer)
         self._learning_rate = learning_rate(optimizer, num_steps)
-        self._zeros = jax.jit(lambda tree: jax.tree.map(jnp.zeros_like, tree))
-        self._accumulate = jax.jit(self._add_gradients, donate_argnums=1)
-        self._apply = jax.jit(self._update, donate_argnums=0)
-        self._advance = jax.jit(
+        self.shardings = self._shardings()
+        state, sums, rows = self.shardings, None, None
+        if mesh is not None:
+            sums, rows = sharding.whole(mesh), sharding.row_sharding(mesh)
+        self._zeros = self._jit(
+            lambda tree: jax.tree.map(jnp.zeros_like, tree), state.params
+        )
+        self._accumulate = self._jit(
+            self._add_gradients, (state.params, sums), donate_argnums=1
+        )
+        self._apply = self._jit(
+            self._update, None if mesh is None else (state, sums), donate_argnums=0
+        )
+        self._advance = self._jit(
             lambda state: dataclasses.replace(state, step=state.step + 1),
+            None if mesh is None else state,
             donate_argnums=0,
         )
-        self.score = jax.jit(lambda *arguments: self._log_probs(*arguments)[0])
+        self._score = self._jit(lambda *arguments: self._log_probs(*arguments)[0], rows)
+
+    def _jit(
+        self, function: Callable[..., Any], shardings: Any, **options: Any
+    ) -> Callable[..., Any]:
+        """`function` compiled for the mesh, its results where `shardings` says."""
+        compiled = jax.jit(function, out_shardings=shardings, **options)
+
+        def call(*arguments: Any) -> Any:
+            with sharding.use(self._mesh):
+                return compiled(*arguments)
+
+        return compiled if self._mesh is None else call
+
+    def _shardings(self) -> TrainState:
+        """Where each array of the state lies; a state of None without a mesh."""
+        config, mesh = self._model.config, self._mesh
+        if mesh is None:
+            return TrainState(None, None, None)
+        params = sharding.parameter_shardings(
+            mesh,
+            models.logical_axes(config),
+            sharding.TRAINING_RULES,
+            num_kv_heads=config.num_kv_heads,
+        )
+        shapes = jax.eval_shape(
+            lambda key: models.init(config, key)[1], jax.random.key(0)
+        )
+        opt_state = optimizer_shardings(
+            self._optimizer, shapes, params, sharding.whole(mesh)
+        )
+        return TrainState(params, opt_state, sharding.whole(mesh))
 
     def init(self, params: Params) -> TrainState:
         """The state of step 0; takes over `params`.
@@ -80,9 +130,15 @@ class TrainStep:
         Everything is committed to its device, as a restored checkpoint is: arrays that
         are free to move would count as other arguments and compile an update anew.
         """
-        opt_state = jax.jit(self._optimizer.init)(params)
-        state = TrainState(params, opt_state, jnp.zeros((), jnp.int32))
-        return jax.tree.map(lambda x: jax.device_put(x, x.sharding), state)
+        places = self.shardings
+        if self._mesh is not None:
+            params = jax.device_put(params, places.params)
+        start = jax.jit(self._optimizer.init, out_shardings=places.opt_state)
+        state = TrainState(params, start(params), jnp.zeros((), jnp.int32))
+        if self._mesh is None:
+            return jax.tree.map(lambda x: jax.device_put(x, x.sharding), state)
+        step = jax.jit(lambda: jnp.zeros((), jnp.int32), out_shardings=places.step)()
+        return dataclasses.replace(state, step=step)
 
     def gradients(
         self, params: Params, rows: Iterable[TrainBatch], temperature: float
@@ -91,7 +147,8 @@ class TrainStep:
 
         Args:
             params: of the policy.
-            rows: micro-batches of one shape.
+            rows: micro-batches of one shape, as many in each process, which gives its
+                own part of the rows.
             temperature: of the sampling.
 
         Returns:
@@ -99,9 +156,15 @@ class TrainStep:
         """
         gradients, sums = self._zeros(params), None
         for part in rows:
+            part = sharding.put_rows(self._mesh, part)
             gradients, more = self._accumulate(params, gradients, part, temperature)
             sums = more if sums is None else {k: sums[k] + more[k] for k in sums}
         return gradients, sums or {}
+
+    def score(self, params: Params, rows: TrainBatch, temperature: float) -> np.ndarray:
+        """Log-probs float32 [R, K] of this process's targets of a micro-batch."""
+        rows = sharding.put_rows(self._mesh, rows)
+        return sharding.own_rows(self._score(params, rows, temperature))
 
     def update(
         self, state: TrainState, gradients: Params

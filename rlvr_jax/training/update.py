@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from rlvr_jax import credit, packing
+from rlvr_jax import credit, distributed, packing
 from rlvr_jax.config import Config
 from rlvr_jax.metrics import mean
 from rlvr_jax.objective import overlong_penalty, token_weights
@@ -35,19 +35,24 @@ def update(
     config: Config,
     key: jax.Array,
     reference: Params | None,
+    whole: RolloutTree | None = None,
+    own: slice = slice(None),
 ) -> tuple[TrainState, credit.Credit, dict[str, float]]:
     """All updates of one rollout; without any signal the weights stay untouched.
 
     Args:
         train_step: compiled.
         state: consumed.
-        tree: sampled and graded.
+        tree: sampled and graded, by this process.
         config: sections `credit`, `objective` and `update`.
         key: of this step; orders the mini-batches.
         reference: parameters of the KL term's policy, None without one.
+        whole: the trees of all processes, see `shares.exchange`; None: `tree` is all.
+        own: rows of `tree` in `whole`.
 
     Returns:
-        (state with its step counted, credit on the host, metrics).
+        (state with its step counted, credit on the host of `whole`, metrics); credit
+        and metrics are the same in every process.
 
     Raises:
         ValueError: a KL term without `reference`.
@@ -57,15 +62,19 @@ def update(
             f"reference must be parameters for objective.kl_coefficient"
             f" {config.objective.kl_coefficient}; got None"
         )
-    shaped, metrics = _shaped(tree, config)
+    whole = tree if whole is None else whole
+    shaped, metrics = _shaped(whole, config)
     assigned = jax.tree.map(np.asarray, credit.assign(shaped, config.credit))
     totals: dict[str, float] = {}
-    metrics["groups/zero_signal"] = _zero_signal(assigned, config, tree)
-    batches, saved = _batches(
-        train_step, state.params, tree, assigned, config=config, key=key, ref=reference
-    )
+    metrics["groups/zero_signal"] = _zero_signal(assigned, config, whole)
+    batches, saved = _batches(tree, whole, own, assigned, config=config, key=key)
+    # All are scored before the first update: the ratio starts from the policy that
+    # sampled, and weights that an update consumed are gone.
+    batches = [
+        _scored(train_step, state.params, batch, reference, config) for batch in batches
+    ]
     for index, batch in enumerate(batches):
-        rows = packing.micro_batches(batch, config.update.rows)
+        rows = packing.micro_batches(batch, _own_rows(config))
         gradients, sums = train_step.gradients(
             state.params, rows, config.rollout.temperature
         )
@@ -83,30 +92,54 @@ def update(
     return train_step.advance(state), assigned, metrics
 
 
+def _own_rows(config: Config) -> int:
+    """Rows of a micro-batch that each process gives."""
+    return config.update.rows // jax.process_count()
+
+
 def _batches(
-    train_step: TrainStep,
-    params: Params,
     tree: RolloutTree,
+    whole: RolloutTree,
+    own: slice,
     assigned: credit.Credit,
     *,
     config: Config,
     key: jax.Array,
-    ref: Params | None,
 ) -> tuple[list[packing.TrainBatch], float]:
     """The packed rows of every update, and the share of tokens that packing saved.
 
-    All are scored before the first update: the ratio starts from the policy that
-    sampled, and weights that an update consumed are gone.
+    Each process packs its own trees; rows of padding make as many of them everywhere.
     """
-    batches = []
-    num_packed = num_path = 0
-    for prompts in _minibatches(tree.num_prompts, config, key):
-        batch, train_mask = _pack(tree, assigned, prompts, config)
-        if batch.num_rows:
-            batches.append(_scored(train_step, params, batch, ref, config))
-            num_packed += packing.count_tokens(batch)
-            num_path += packing.count_path_tokens(tree, train_mask)
-    return batches, 1.0 - num_packed / num_path if num_path else 0.0
+    batches, counts = [], []
+    for prompts in _minibatches(whole.num_prompts, config, key):
+        batch, train_mask, trains = _pack(tree, whole, own, assigned, prompts, config)
+        if trains:
+            packed = packing.count_tokens(batch)
+            path = packing.count_path_tokens(tree, train_mask)
+            batches.append(batch)
+            counts.append((batch.num_rows, packed, path))
+    if not batches:
+        return [], 0.0
+    distributed.barrier("update", wait_seconds=config.mesh.wait_seconds)
+    everywhere = distributed.each(np.array(counts, np.int32))
+    most = everywhere[:, :, 0].max(axis=0)
+    _, num_packed, num_path = everywhere.sum(axis=(0, 1), dtype=np.int64).tolist()
+    rows = _own_rows(config)
+    filled = [
+        _filled(batch, -(-int(needed) // rows) * rows)
+        for batch, needed in zip(batches, most, strict=True)
+    ]
+    return filled, 1.0 - num_packed / num_path
+
+
+def _filled(batch: packing.TrainBatch, num_rows: int) -> packing.TrainBatch:
+    """`batch` with rows of padding, `num_rows` in all."""
+    padding = packing.empty_batch(
+        num_rows - batch.num_rows,
+        row_length=batch.tokens.shape[1],
+        target_length=batch.target.shape[1],
+    )
+    return jax.tree.map(lambda *parts: np.concatenate(parts), batch, padding)
 
 
 def _shaped(tree: RolloutTree, config: Config) -> tuple[RolloutTree, dict[str, float]]:
@@ -137,17 +170,23 @@ def _minibatches(
 
 
 def _pack(
-    tree: RolloutTree, assigned: credit.Credit, prompts: np.ndarray, config: Config
-) -> tuple[packing.TrainBatch, np.ndarray]:
-    """Packed rows of these prompts, and the mask [B, N] of the nodes they train."""
-    chosen = np.zeros(tree.num_prompts, bool)
+    tree: RolloutTree,
+    whole: RolloutTree,
+    own: slice,
+    assigned: credit.Credit,
+    prompts: np.ndarray,
+    config: Config,
+) -> tuple[packing.TrainBatch, np.ndarray, bool]:
+    """Packed rows of those of these prompts that are here, the mask of the nodes they
+    train, and whether any process trains any."""
+    chosen = np.zeros(whole.num_prompts, bool)
     chosen[prompts] = True
     counted = assigned.keep_mask & chosen[:, None]
     weights = token_weights(
         config.objective.reduction,
-        tree.response_lengths,
+        whole.response_lengths,
         counted,
-        np.asarray(credit.sibling_groups(tree.layout)),
+        np.asarray(credit.sibling_groups(whole.layout)),
         max_length=config.rollout.max_response_tokens,
     )
     # Nodes without a signal leave the rows but stay in the normalisers above.
@@ -156,13 +195,13 @@ def _pack(
         train_mask = counted
     batch = packing.pack(
         tree,
-        advantages=assigned.advantages,
-        weights=weights,
-        train_mask=train_mask,
+        advantages=assigned.advantages[own],
+        weights=weights[own],
+        train_mask=train_mask[own],
         row_length=config.update.row_length,
         target_length=config.update.target_length,
     )
-    return batch, train_mask
+    return batch, train_mask[own], bool(train_mask.any())
 
 
 def _scored(
@@ -177,7 +216,7 @@ def _scored(
     def score(params: Params) -> np.ndarray:
         parts = [
             np.asarray(train_step.score(params, rows, config.rollout.temperature))
-            for rows in packing.micro_batches(batch, config.update.rows)
+            for rows in packing.micro_batches(batch, _own_rows(config))
         ]
         return np.concatenate(parts)[: batch.num_rows]
 

@@ -1,15 +1,18 @@
 """Everything that a run holds open: policy, tokenizer, tasks, sampler, verifier."""
 
 import dataclasses
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import tqdm
 
-from rlvr_jax import envs, models, sampling, tasks
+from rlvr_jax import envs, models, sampling, sharding, tasks
 from rlvr_jax.config import Config, model_directory
 from rlvr_jax.rollout import Limits
+from rlvr_jax.training import soundness
 
 Params = dict[str, Any]
 
@@ -26,9 +29,11 @@ class Workbench:
         verifier: grades responses.
         stream: training tasks of each step.
         held_out: tasks of the evaluation.
+        mesh: of the training; None is one device.
         num_skipped: prompts of the data sets that were longer than the limit.
         num_outside: training tasks outside tasks.difficulty.
         num_duplicates: training tasks whose prompt came before.
+        tried: per data set, what trying its answers found, see `soundness`.
     """
 
     config: Config
@@ -38,9 +43,11 @@ class Workbench:
     verifier: envs.Verifier
     stream: tasks.DatasetStream | tasks.ProgramStream
     held_out: Sequence[tasks.Task]
+    mesh: jax.sharding.Mesh | None
     num_skipped: int
     num_outside: int = 0
     num_duplicates: int = 0
+    tried: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def limits(self) -> Limits:
@@ -83,11 +90,14 @@ class Workbench:
         self.verifier.close()
 
 
-def open_workbench(config: Config) -> tuple[Workbench, Params]:
+def open_workbench(
+    config: Config, workdir: pathlib.Path | None = None
+) -> tuple[Workbench, Params]:
     """Loads and checks everything a run needs, before anything is compiled.
 
     Args:
         config: of the run.
+        workdir: of the run, where an earlier start may have tried the tasks.
 
     Returns:
         The workbench, and the start policy's parameters (float32).
@@ -97,6 +107,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         OSError: a file cannot be read.
     """
     directory = model_directory(config)
+    mesh, places = _mesh(config, models.ModelConfig.from_directory(directory))
     tokenizer = tasks.load_tokenizer(directory, thinking=config.model.thinking_switch)
     _check_feedback_room(tokenizer, config)
     training, held_out = _read_tasks(config)
@@ -121,10 +132,7 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         )
     if config.tasks.source == "programs":
         _check_generated(tokenizer, config)
-        stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
-    else:
-        stream = tasks.DatasetStream(training, seed=config.seed)
-    model, params = models.load(directory)
+    model, params = models.load(directory, shardings=places)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
             f"{directory}: the tokenizer has {tokenizer.vocab_size} ids but the model"
@@ -135,19 +143,66 @@ def open_workbench(config: Config) -> tuple[Workbench, Params]:
         remat=config.model.remat,
         unroll=config.model.unroll,
     )
+    sampler = sampling.Sampler(model, buckets=_buckets(model, config), mesh=mesh)
+    verifier = _verifier(kinds.pop(), config)
+    try:
+        training, held_out, tried = soundness.sound_tasks(
+            verifier, training, held_out, config, workdir
+        )
+    except BaseException:
+        verifier.close()
+        raise
+    if config.tasks.source == "programs":
+        stream = tasks.ProgramStream(seed=config.seed, levels=config.tasks.levels)
+    else:
+        stream = tasks.DatasetStream(training, seed=config.seed)
     workbench = Workbench(
         config=config,
         tokenizer=tokenizer,
         model=model,
-        sampler=sampling.Sampler(model, buckets=_buckets(model, config)),
-        verifier=_verifier(kinds.pop(), config),
+        sampler=sampler,
+        verifier=verifier,
         stream=stream,
         held_out=held_out[: config.eval.tasks],
+        mesh=mesh,
         num_skipped=skipped,
         num_outside=outside,
         num_duplicates=duplicates,
+        tried=tried,
     )
     return workbench, params
+
+
+def _mesh(
+    config: Config, model: models.ModelConfig
+) -> tuple[jax.sharding.Mesh | None, Any]:
+    """(the mesh of the training, where each parameter lies); (None, None): one device.
+
+    Raises:
+        ValueError: sizes that do not divide the devices, the model or the rows.
+    """
+    sizes = sharding.resolve_sizes(
+        config.mesh.sizes, jax.device_count(), num_processes=jax.process_count()
+    )
+    sharding.check_model(
+        sizes,
+        num_heads=model.num_heads,
+        num_kv_heads=model.num_kv_heads,
+        vocab_size=model.vocab_size,
+        width=model.width,
+        mlp_width=model.mlp_width,
+    )
+    data, fsdp, _ = sizes
+    spread = "mesh.data x mesh.fsdp"
+    sharding.check_multiple("update.rows", [config.update.rows], data * fsdp, spread)
+    mesh = sharding.make_mesh(sizes)
+    places = sharding.parameter_shardings(
+        mesh,
+        models.logical_axes(model),
+        sharding.TRAINING_RULES,
+        num_kv_heads=model.num_kv_heads,
+    )
+    return mesh, places
 
 
 def _buckets(model: models.Decoder, config: Config) -> sampling.Buckets:

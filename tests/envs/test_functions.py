@@ -122,14 +122,16 @@ def test_a_row_of_verl_keeps_its_own_columns(make):
         assert verifier.verify([(task, "")])[0].reward == 1.0
 
 
-def test_weights_add_up_and_zero_is_a_metric(make, rewards):
+def test_weights_add_up_and_zero_is_a_metric(make):
     with make("right", "length", weights=(2.0, 0.0), threshold=1.5) as verifier:
         verdicts = verifier.verify([(TASK, "2"), (TASK, "333")])
         assert [v.reward for v in verdicts] == [2.0, 0.0]
-        means = verifier.means()
-        assert means[f"{rewards}:right"] == 0.5
-        assert means[f"{rewards}:length"] == pytest.approx(0.2)
+        assert verifier.means() == pytest.approx({"right": 0.5, "length": 0.2})
         assert verifier.means() == {}
+        # Graded before or twice in a batch, a response counts as often as it comes.
+        verifier.verify([(TASK, "2"), (TASK, "2"), (TASK, "55555")])
+        verifier.verify([(TASK, "2")])
+        assert verifier.means() == pytest.approx({"right": 0.75, "length": 0.2})
     with make("right", "length", weights=(2.0, 1.0), threshold=2.1) as verifier:
         verdicts = verifier.verify([(TASK, "2"), (TASK, "333")])
         assert [v.reward for v in verdicts] == pytest.approx([2.1, 0.3])
@@ -142,8 +144,23 @@ def test_none_abstains_and_others_still_count(make):
         assert (verdict.reward, verdict.status) == (None, "abstained")
     with make("abstain", "length", weights=(1.0, 0.0)) as verifier:
         assert verifier.verify([(TASK, "?")])[0].status == "abstained"
+        assert verifier.means() == pytest.approx({"length": 0.1})
     with make("abstain", "length") as verifier:
         assert verifier.verify([(TASK, "?")])[0].reward == pytest.approx(0.1)
+
+
+def test_names_of_means_are_short_where_they_are_unique(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(
+            "def same(completions): return [1.0]\nmean = other = same\n"
+        )
+    functions = [f"{tmp_path}/{n}" for n in ("a.py:same", "b.py:same", "a.py:mean")]
+    functions.append(f"{tmp_path}/b.py:other")
+    with envs.make_verifier(
+        "function", functions=functions, threshold=1.0, workers=1
+    ) as verifier:
+        verifier.verify([(TASK, "2")])
+        assert list(verifier.means()) == [*functions[:3], "other"]
 
 
 @pytest.mark.parametrize(

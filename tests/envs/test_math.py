@@ -4,6 +4,7 @@ import pytest
 
 from rlvr_jax import envs
 from rlvr_jax.envs.math import NO_ANSWER_FEEDBACK, WRONG_FEEDBACK
+from rlvr_jax.tasks.formats.answers import BOX_INSTRUCTION, HASHES_INSTRUCTION
 from rlvr_jax.tasks.records import Task
 
 
@@ -74,7 +75,38 @@ def test_wrong_answers(response, answer):
 def test_an_unmarked_number_is_no_answer(response):
     found = verdict(response, "4")
     assert (found.reward, found.status) == (0.0, "no_answer")
-    assert found.feedback == NO_ANSWER_FEEDBACK
+    assert found.feedback == NO_ANSWER_FEEDBACK[r"\boxed"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "mark"),
+    [
+        ("2+2?", r"\boxed"),
+        (f"2+2?\n\n{BOX_INSTRUCTION}", r"\boxed"),
+        (f"2+2?\n\n{HASHES_INSTRUCTION}", "####"),
+        (f"Of 1+1 it is #### 2. 2+2? {BOX_INSTRUCTION}", r"\boxed"),
+        # The last one counts, not the most frequent one.
+        (f"#### 1\n#### 2\n2+2? {BOX_INSTRUCTION}", r"\boxed"),
+        (f"Of \\boxed{{1}} and \\boxed{{3}} the mean? {HASHES_INSTRUCTION}", "####"),
+        ("2+2? Answer in <answer> </answer>.", "<answer>"),
+        (
+            [
+                {"role": "system", "content": "End with #### N."},
+                {"role": "user", "content": "2+2?"},
+            ],
+            "####",
+        ),
+    ],
+)
+def test_a_missing_answer_is_asked_for_in_the_form_of_the_prompt(prompt, mark):
+    task = Task("t", "math", prompt, answer="4")
+    with envs.make_verifier("math") as verifier:
+        (found,) = verifier.verify([(task, "four")])
+        assert found.feedback == NO_ANSWER_FEEDBACK[mark]
+        # What it asks for is what is read.
+        form = {r"\boxed": r"\boxed{4}", "####": "#### 4"}
+        answer = form.get(mark, "<answer>4</answer>")
+        assert verifier.verify([(task, answer)])[0].solved
 
 
 @pytest.mark.parametrize("answer", ["", "  ", "####", "x" * 5000])

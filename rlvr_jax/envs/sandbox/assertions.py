@@ -21,32 +21,39 @@ class Counter(ast.NodeTransformer):
     """
 
     def __init__(self, source: str, first: int) -> None:
-        self.source, self.first = source, first
+        self.first = first
+        # Columns are counted in bytes. ast.get_source_segment would split the source
+        # again for each assert.
+        text = source.replace("\r\n", "\n").replace("\r", "\n")
+        self.lines = text.encode("utf-8", "surrogatepass").split(b"\n")
         self.texts: list[str] = []
 
     def visit_Assert(self, node):
         if isinstance(node.test, ast.Constant):
             return node
-        site = ast.Constant(self.first + len(self.texts))
-        self.texts.append(ast.get_source_segment(self.source, node))
+        place = {name: getattr(node, name) for name in node._attributes}
+
+        def call(function, arguments):
+            target = ast.Name(function, ast.Load(), **place)
+            return ast.Expr(ast.Call(target, arguments, [], **place), **place)
+
+        site = ast.Constant(self.first + len(self.texts), **place)
+        self.texts.append(self._text(node))
         operands = [node.test]
         compares = isinstance(node.test, ast.Compare)
         if compares and len(node.test.ops) == 1 and type(node.test.ops[0]) is ast.Eq:
             operands = [node.test.left, *node.test.comparators]
         name = "__rlvr_error__"
-        handler = ast.ExceptHandler(
-            type=ast.Name("BaseException", ast.Load()),
-            name=name,
-            body=[_call(FAIL, [site, ast.Name(name, ast.Load())])],
-        )
-        body = [_call(CHECK, [site, *operands])]
-        guarded = ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
-        return ast.fix_missing_locations(ast.copy_location(guarded, node))
+        failed = call(FAIL, [site, ast.Name(name, ast.Load(), **place)])
+        anything = ast.Name("BaseException", ast.Load(), **place)
+        handler = ast.ExceptHandler(anything, name, [failed], **place)
+        return ast.Try([call(CHECK, [site, *operands])], [handler], [], [], **place)
 
-
-def _call(name, arguments):
-    function = ast.Name(name, ast.Load())
-    return ast.Expr(ast.Call(func=function, args=arguments, keywords=[]))
+    def _text(self, node):
+        lines = self.lines[node.lineno - 1 : node.end_lineno]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return b"\n".join(lines).decode("utf-8", "surrogatepass")
 
 
 def rewrite(source: str, first: int) -> tuple[ast.Module, list[str]]:

@@ -5,6 +5,8 @@ collector's objects finds the harness and can say what it likes.
 """
 
 import builtins
+import functools
+import operator
 import os
 import sys
 import types
@@ -39,6 +41,11 @@ class Seal:
         ]
         self.builtins = vars(builtins)
         self.names = list(self.builtins.items())
+        # One pass in C, with functions that nobody can replace inside it.
+        names, values = zip(*self.names, strict=True)
+        self.unchanged = functools.partial(
+            _all_true, map, operator.is_, names, values, self.builtins.get
+        )
         self.members: list[tuple] = []
         self.functions: list[tuple] = []
         for _, module in self.modules:
@@ -60,10 +67,11 @@ class Seal:
         """What was changed since, by name; "" if nothing was. Mends `builtins`."""
         found = ""
         # Until this is done no builtin can be used, so none is.
-        for name, value in self.names:
-            if self.builtins.get(name) is not value:
-                self.builtins[name] = value
-                found = name
+        if not self.unchanged():
+            for name, value in self.names:
+                if self.builtins.get(name) is not value:
+                    self.builtins[name] = value
+                    found = name
         for name, module in self.modules:
             if sys.modules.get(name) is not module:
                 return name
@@ -74,6 +82,10 @@ class Seal:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 return function.__name__
         return found
+
+
+def _all_true(map_, same, names, values, look_up, all_=all):
+    return all_(map_(same, map_(look_up, names), values))
 
 
 def _classes(module):

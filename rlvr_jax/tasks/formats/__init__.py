@@ -1,7 +1,9 @@
 """Rows of public data sets as `Task` records: one parser per data family.
 
 A parser takes a row (a dict) and a name for it, and raises ValueError with what was
-wanted; `readers` adds the file and the line.
+wanted; `readers` adds the file and the line. Columns that it does not use are kept in
+`Task.metadata` under their names (`columns.others`), in every format but "task", whose
+columns are the record's own fields: a user's reward functions take them as keywords.
 """
 
 import dataclasses

@@ -36,7 +36,10 @@ def gsm8k_task(row: dict, name: str) -> Task:
         kind="math",
         prompt=f"{question.strip()}\n\n{HASHES_INSTRUCTION}",
         answer=gold,
-        metadata={"solution": solution},
+        metadata={
+            **columns.others(row, ("question", "answer")),
+            "solution": solution,
+        },
     )
 
 

@@ -65,10 +65,17 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no value of JSON")
 
 
+# Entries of `Task.metadata` that verifiers obey: a parser sets them, never a column.
+OBEYED = ("preamble", "test_framework", "files", "parameters")
+
+
 def others(row: dict, used: Collection[str]) -> dict:
-    """Metadata: every column but those used, nulls left out."""
+    """Metadata: every column that the parser does not use, nulls left out.
+
+    A column with a name out of `OBEYED` is kept as column_NAME.
+    """
     return {
-        column: value
+        f"column_{column}" if column in OBEYED else column: value
         for column, value in row.items()
         if column not in used and value is not None
     }

@@ -38,6 +38,10 @@ def mbpp_task(row: dict, name: str) -> Task:
     tests = tuple(test.strip() for test in tests)
     visible = tests[:MBPP_VISIBLE]
     shown = "\n".join(visible)
+    used = (
+        *("task_id", "text", "prompt", "code"),
+        *("test_list", "test_setup_code", "test_imports"),
+    )
     return Task(
         id=f"mbpp/{row['task_id']}",
         kind="code",
@@ -48,6 +52,7 @@ def mbpp_task(row: dict, name: str) -> Task:
         visible_tests=visible,
         setup=columns.newlines(setup),
         entry_point=tested_function(tests, code),
+        metadata=columns.others(row, used),
     )
 
 
@@ -73,6 +78,7 @@ def humaneval_task(row: dict, name: str) -> Task:
         )
     solution = row.get("canonical_solution", "")
     visible = _documented_asserts(header, entry_point)
+    used = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
     return Task(
         id=str(row.get("task_id", name)),
         kind="code",
@@ -82,7 +88,10 @@ def humaneval_task(row: dict, name: str) -> Task:
         tests=(*visible, test),
         visible_tests=visible,
         entry_point=entry_point,
-        metadata={"preamble": header[: start.start()].strip()},
+        metadata={
+            **columns.others(row, used),
+            "preamble": header[: start.start()].strip(),
+        },
     )
 
 

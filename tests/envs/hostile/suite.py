@@ -41,7 +41,7 @@ THEMES = {
     "traces": traces.ATTACKS,
     "whole programs": whole_programs.ATTACKS,
 }
-LIMITS = Limits(cpu_seconds=0.3, wall_seconds=2.5, memory_bytes=256 << 20)
+LIMITS = Limits(cpu_seconds=0.3, wall_seconds=5.0, memory_bytes=256 << 20)
 RIGHT = "def f(x): return x + 424242 if x == 1 else [x + 424242]"
 # Honest programs at work beside the hostile ones, and the verdict each must get.
 NEIGHBOURS = (

@@ -1,5 +1,6 @@
 """Every family: recognised from its columns, and one clear line for any bad value."""
 
+import dataclasses
 import json
 
 import pytest
@@ -62,3 +63,22 @@ def test_each_needed_column_is_named_when_it_is_missing(tmp_path, name, row):
         message = rf"line 2: format '{name}' wants the columns .*missing: \['"
         with pytest.raises(ValueError, match=message):
             read_tasks(path, format=name)
+
+
+@pytest.mark.parametrize(
+    # The columns of "task" are the fields of the record.
+    ("name", "row"),
+    [(name, row) for name, row in EXAMPLES if name != "task"],
+)
+def test_other_columns_are_metadata_and_command_nothing(tmp_path, name, row):
+    extra = {"hint": "think", "shots": [1, {"a": 2}], "empty": None, "ID2": 0}
+    orders = {"preamble": "import os", "test_framework": "unittest", "parameters": [1]}
+    orders |= {"files": {"solution.py": "import os"}}
+    path = write(tmp_path / "rows.jsonl", row)
+    (plain,) = read_tasks(path, format=name)
+    write(path, {**row, **extra, **orders})
+    (task,) = read_tasks(path, format=name)
+    extra.pop("empty")
+    kept = {f"column_{column}": value for column, value in orders.items()}
+    assert task.metadata == {**extra, **kept, **plain.metadata}
+    assert dataclasses.replace(task, metadata=plain.metadata) == plain

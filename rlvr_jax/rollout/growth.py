@@ -1,72 +1,22 @@
-"""The multi-turn loop: sample, verify, give feedback, branch; a tree comes out.
+"""The arrays and texts of the trees while they grow.
 
-Axes: B prompts, N node slots, M contexts of a turn, G branches, T response tokens.
+Axes: B prompts, N node slots, M contexts of a call of the sampler, G branches, T
+response tokens.
 """
 
 import dataclasses
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import jax
 import numpy as np
 
 from rlvr_jax import sampling, tree
 from rlvr_jax.envs import Verdict
+from rlvr_jax.rollout.records import Limits, Rollout
 from rlvr_jax.tasks import Task, Tokenizer
 
-# Grades a batch of (task, response text), in order: `Verifier.verify`.
-Verify = Callable[[list[tuple[Task, str]]], list[Verdict]]
-
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-    """How far a rollout goes.
-
-    Attributes:
-        layout: branching of each turn.
-        prompt_tokens, response_tokens, feedback_tokens: capacities in tokens; the
-            feedback's includes the glue of the chat template.
-        budget: response tokens that the attempts of one path share; 0: no such limit.
-        expand: who gets children: `unsolved`, `visible_failed` (a visible test failed)
-            or `all`.
-        feedback: text for every expanded node; "": what the verifier says.
-    """
-
-    layout: tree.TreeLayout
-    prompt_tokens: int
-    response_tokens: int
-    feedback_tokens: int
-    budget: int = 0
-    expand: str = "unsolved"
-    feedback: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Rollout:
-    """A sampled and graded tree per prompt.
-
-    Attributes:
-        tree: the arrays that training reads.
-        tasks: B tasks.
-        texts: responses as text, per prompt a dict from slot.
-        feedback: text of the feedback that was appended, likewise.
-        verdicts: likewise.
-        entropies: float32 [B, N], sum over the response's tokens, in nats.
-        seconds: time per phase: `sample` and `verify`.
-    """
-
-    tree: tree.RolloutTree
-    tasks: Sequence[Task]
-    texts: list[dict[int, str]]
-    feedback: list[dict[int, str]]
-    verdicts: list[dict[int, Verdict]]
-    entropies: np.ndarray
-    seconds: dict[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Node:
+class Node:
     """A node of a tree, and where its response stands in the samples of its turn."""
 
     prompt: int
@@ -75,83 +25,7 @@ class _Node:
     branch: int = 0
 
 
-def rollout(
-    sampler: sampling.Sampler,
-    params: dict[str, Any],
-    tasks: Sequence[Task],
-    *,
-    tokenizer: Tokenizer,
-    verify: Verify,
-    limits: Limits,
-    key: jax.Array,
-    first_prompt: int = 0,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    top_k: int = 0,
-) -> Rollout:
-    """Grows one tree per task: unsolved attempts are shown their feedback and retried.
-
-    Args:
-        sampler: of the policy.
-        params: plain parameters of the policy.
-        tasks: B tasks.
-        tokenizer: of the policy.
-        verify: grades a batch of (task, response text), in order.
-        limits: sizes and rules.
-        key: of this rollout; never consumed.
-        first_prompt: global index of the first task in the step's batch: with the slot
-            it names a context, so that random numbers do not depend on who samples.
-        temperature, top_p, top_k: of sampling.
-
-    Returns:
-        `Rollout`. A node that could not be graded, or all of whose children could not,
-        has `node_mask` False and stays as context.
-
-    Raises:
-        ValueError: a prompt is longer than `limits.prompt_tokens`.
-    """
-    growth = _Growth(tasks, tokenizer, limits, first_prompt)
-    settings = {
-        "stop_ids": tokenizer.stop_ids,
-        "key": key,
-        "temperature": temperature,
-        "top_p": top_p,
-        "top_k": top_k,
-    }
-    seconds = {"sample": 0.0, "verify": 0.0}
-    samples: sampling.Samples | None = None
-    parents = [_Node(prompt, tree.NO_PARENT) for prompt in range(len(tasks))]
-    for num_samples in limits.layout.branching:
-        if not parents:
-            break
-        start = time.perf_counter()
-        wanted = {
-            "context_ids": [growth.context_id(node) for node in parents],
-            "max_new_tokens": [growth.allowance(node) for node in parents],
-            "num_samples": num_samples,
-            **settings,
-        }
-        if samples is None:
-            samples = sampler.generate(params, growth.prompt_ids(), **wanted)
-        else:
-            samples = sampler.extend(
-                params,
-                samples,
-                select=[(node.context, node.branch) for node in parents],
-                appendix=[growth.appendix(node) for node in parents],
-                **wanted,
-            )
-        nodes = growth.add(samples, parents)
-        seconds["sample"] += time.perf_counter() - start
-        start = time.perf_counter()
-        growth.grade(nodes, verify)
-        seconds["verify"] += time.perf_counter() - start
-        parents = growth.expandable(nodes)
-    growth.drop_lost_parents()
-    return growth.result(seconds)
-
-
-class _Growth:
+class Growth:
     """The arrays and texts of the trees while they grow."""
 
     def __init__(
@@ -190,12 +64,12 @@ class _Growth:
             self._tree.prompt_lengths[row] = len(ids)
         return prompts
 
-    def context_id(self, node: _Node) -> int:
+    def context_id(self, node: Node) -> int:
         """Names the context below `node`: global prompt and slot, never its text."""
         prompt = self._first_prompt + node.prompt
         return prompt * (self._limits.layout.num_nodes + 1) + node.slot + 1
 
-    def allowance(self, node: _Node) -> int:
+    def allowance(self, node: Node) -> int:
         """New tokens that a child of `node` may have; below 1: it gets no child."""
         if not self._limits.budget:
             return self._limits.response_tokens
@@ -205,7 +79,7 @@ class _Growth:
             slot = int(self._limits.layout.parents[slot])
         return min(self._limits.response_tokens, self._limits.budget - spent)
 
-    def add(self, samples: sampling.Samples, parents: Sequence[_Node]) -> list[_Node]:
+    def add(self, samples: sampling.Samples, parents: Sequence[Node]) -> list[Node]:
         """Writes the responses to the contexts below `parents` into their slots."""
         nodes, arrays = [], self._tree
         for context, parent in enumerate(parents):
@@ -226,16 +100,19 @@ class _Growth:
                 arrays.truncated[place] = samples.truncated[context, branch]
                 self._entropies[place] = samples.entropies[context, branch].sum()
                 self._texts[parent.prompt][slot] = self._tokenizer.decode(ids)
-                nodes.append(_Node(*place, context, branch))
+                nodes.append(Node(*place, context, branch))
         return nodes
 
-    def grade(self, nodes: Sequence[_Node], verify: Verify) -> None:
-        """Asks the verifier and writes rewards; an unknown reward drops the node."""
-        pairs = [
+    def pairs(self, nodes: Sequence[Node]) -> list[tuple[Task, str]]:
+        """What the verifier is asked about `nodes`."""
+        return [
             (self._tasks[node.prompt], self._texts[node.prompt][node.slot])
             for node in nodes
         ]
-        for node, verdict in zip(nodes, verify(pairs), strict=True):
+
+    def grade(self, nodes: Sequence[Node], verdicts: Sequence[Verdict]) -> None:
+        """Writes rewards, in the order of `nodes`; an unknown one drops the node."""
+        for node, verdict in zip(nodes, verdicts, strict=True):
             self._verdicts[node.prompt][node.slot] = verdict
             if verdict.reward is None:
                 continue
@@ -249,7 +126,7 @@ class _Growth:
             self._tree.rewards[place] = verdict.reward
             self._tree.solved[place] = verdict.solved
 
-    def expandable(self, nodes: Sequence[_Node]) -> list[_Node]:
+    def expandable(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes that get children in the next turn, in the order of `nodes`."""
         chosen = []
         for node in nodes:
@@ -266,7 +143,7 @@ class _Growth:
                 self._expanded.append((node.prompt, node.slot))
         return chosen
 
-    def appendix(self, node: _Node) -> list[int]:
+    def appendix(self, node: Node) -> list[int]:
         """Ids between `node` and its children, written into the tree."""
         place = (node.prompt, node.slot)
         text = self._limits.feedback or self._verdicts[node.prompt][node.slot].feedback

@@ -48,6 +48,7 @@ class Recorder:
 
     def __init__(self):
         self.calls = []
+        self.buckets = real_sampler().buckets
 
     def generate(self, params, contexts, **settings):
         out = real_sampler().generate(params, contexts, **settings)
@@ -62,7 +63,7 @@ class Recorder:
 
 @functools.cache
 def real_sampler():
-    buckets = sampling.Buckets(contexts=(8,), context_lengths=(48,), chunk=8)
+    buckets = sampling.Buckets(contexts=(16,), context_lengths=(48,), chunk=8)
     return sampling.Sampler(tiny.policy()[0], buckets=buckets)
 
 
