@@ -266,7 +266,7 @@ def test_logical_axes_match_the_parameters(name):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_init_of_each_family(name):
     config = CONFIGS[name]
-    model, params = models.init(config, jax.random.key(0))
+    _, params = models.init(config, jax.random.key(0))
     assert jax.tree.map(jnp.shape, params) == jax.tree.map(
         jnp.shape, tiny_model(config)[1]
     )
