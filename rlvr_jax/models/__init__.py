@@ -1,7 +1,8 @@
 """Decoders in Flax: the module, its attention, its head and its weights."""
 
 from rlvr_jax.models.config import ModelConfig
-from rlvr_jax.models.decoder import Block, Decoder, forward_layers, init, unstack
+from rlvr_jax.models.decoder import Block, Decoder, init
+from rlvr_jax.models.decoding import forward_layers, unstack
 from rlvr_jax.models.head import head_logits, logits, target_log_probs
 from rlvr_jax.models.parameters import logical_axes
 from rlvr_jax.models.shapes import named_config, parameter_count

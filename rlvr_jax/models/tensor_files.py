@@ -29,6 +29,9 @@ DTYPES = {
 STORED_TYPES = ("F64", "F32", "F16", "BF16")
 WRITTEN_TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
+# Converted and written at a time.
+WRITTEN_BYTES = 2**18
+
 # Rotary tables that old files carry; they follow from the configuration.
 IGNORED_SUFFIX = "rotary_emb.inv_freq"
 
@@ -169,9 +172,13 @@ def write_tensors(
     with open(file, "wb") as stream:
         stream.write(struct.pack("<Q", len(text)) + text)
         for name in shapes:
-            values = np.array(read(name), target, order="C", copy=None)
-            # Little-endian machines only, as everywhere that JAX runs.
-            stream.write(values.reshape(-1).view(np.uint8).data)
+            values = read(name)
+            # Blocks that a cache holds: columns are turned into rows on the way.
+            rows = max(1, WRITTEN_BYTES // (values[:1].size * target.itemsize))
+            for start in range(0, len(values), rows):
+                block = np.array(values[start : start + rows], target, order="C")
+                # Little-endian machines only, as everywhere that JAX runs.
+                stream.write(block.reshape(-1).view(np.uint8).data)
 
 
 def _check_tied(tensors: Mapping[str, Any], directory: pathlib.Path) -> None:

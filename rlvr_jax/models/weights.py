@@ -108,7 +108,7 @@ def save(
         x = _gather(params, *locations[name])
         return x.T if entries[name].transposed else x
 
-    files = _files(sizes, shard_bytes)
+    files = split_files(sizes, shard_bytes)
     if jax.process_index():
         for name in sizes:
             _gather(params, *locations[name])
@@ -191,8 +191,16 @@ def _layer(stacked: jax.Array, layer: jax.Array) -> jax.Array:
     return jax.lax.dynamic_index_in_dim(stacked, layer, keepdims=False)
 
 
-def _files(sizes: dict[str, int], shard_bytes: int) -> dict[str, list[str]]:
-    """Names of the tensors in each file, in order."""
+def split_files(sizes: dict[str, int], shard_bytes: int) -> dict[str, list[str]]:
+    """Names of the tensors in each file, in order.
+
+    Args:
+        sizes: bytes of each tensor by its name.
+        shard_bytes: most bytes in a file; a tensor above it has its own.
+
+    Returns:
+        File name -> names.
+    """
     groups: list[list[str]] = [[]]
     room = shard_bytes
     for name, size in sizes.items():

@@ -1,13 +1,14 @@
-"""Memory and time of loading a synthetic checkpoint of 2 GB, on 8 devices and on one.
+"""Memory and time of loading and saving a synthetic checkpoint of 2 GB.
 
     python -m tests.benchmarks.load [--gigabytes=2] [--directory=DIR]
 
 Random bfloat16 weights of the Llama family in several files are written into a new
-folder below DIR (default: the system's), loaded as float32 in a fresh process for each
-number of fake CPU devices (fsdp-like: the axis "embed" is split), and removed. Every
-few milliseconds a thread reads /proc/self/smaps_rollup (Linux): resident anonymous
-memory, that is without file-backed pages. The last column is what matters: its peak
-minus the bytes of the weights' buffers at that time: pieces, the interpreter and JAX.
+folder below DIR (default: the system's). A fresh process for each number of fake CPU
+devices, 8 and 1, loads them as float32 (fsdp-like: the axis "embed" is split) and saves
+them as bfloat16; then all is removed. Every few milliseconds a thread reads
+/proc/self/smaps_rollup (Linux): resident anonymous memory, that is without file-backed
+pages. The last column is what matters: its peak minus the bytes of the weights' buffers
+at that time: pieces, the interpreter and JAX.
 """
 
 import argparse
@@ -57,7 +58,7 @@ def write_checkpoint(directory: pathlib.Path, gigabytes: float) -> int:
     def read(name: str) -> np.ndarray:
         return np.resize(block, shapes[name])
 
-    files = weights._files(sizes, 500 * 10**6)
+    files = weights.split_files(sizes, 500 * 10**6)
     for file, names in files.items():
         chosen = {name: shapes[name] for name in names}
         tensor_files.write_tensors(directory / file, chosen, "bfloat16", read)
@@ -144,15 +145,32 @@ def load(directory: str) -> None:
     watch.follow(placement, weights)
     watch.start()
     begin, busy = time.perf_counter(), time.process_time()
-    _, params = models.load(directory, shardings=shardings)
+    model, params = models.load(directory, shardings=shardings)
     jax.block_until_ready(params)
     seconds, busy = time.perf_counter() - begin, time.process_time() - busy
     watch.done.set()
     watch.join()
     held = sum(x.nbytes for x in jax.tree.leaves(params))
+    row("load", seconds, busy, before, held, watch)
+
+    before, watch = anonymous(), Watch()
+    watch.held = sum(bytes_of(x) for x in jax.tree.leaves(params))
+    watch.start()
+    begin, busy = time.perf_counter(), time.process_time()
+    models.save(f"{directory}/saved", model, params, dtype="bfloat16")
+    seconds, busy = time.perf_counter() - begin, time.process_time() - busy
+    watch.done.set()
+    watch.join()
+    row("save", seconds, busy, before, held, watch)
+
+
+def row(what: str, seconds: float, busy: float, before: int, held: int, watch) -> None:
+    """One line of the table."""
+    import jax
+
     sizes = (before, held, watch.peak, watch.excess)
     print(
-        f"{jax.device_count():8d}{seconds:9.1f}{busy:9.1f}"
+        f"{what}{jax.device_count():8d}{seconds:9.1f}{busy:9.1f}"
         + "".join(f"{size / 1e6:11.0f}" for size in sizes)
     )
 
@@ -171,10 +189,9 @@ def main() -> None:
         size = write_checkpoint(pathlib.Path(folder), options.gigabytes)
         files = len(list(pathlib.Path(folder).glob("*.safetensors")))
         print(f"{size / 1e9:.2f} GB of bfloat16 in {files} files, loaded as float32")
-        print(
-            "megabytes:                       before    weights       peak     excess"
-        )
-        print(" devices  seconds      CPU")
+        titles = ("before", "weights", "peak", "excess")
+        print(f"{'megabytes:':30s}" + "".join(f"{title:>11s}" for title in titles))
+        print("     devices  seconds      CPU")
         for devices in (8, 1):
             flags = f"--xla_force_host_platform_device_count={devices}"
             subprocess.run(

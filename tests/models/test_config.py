@@ -90,6 +90,13 @@ def test_defaults_are_those_of_transformers():
     assert config.num_kv_heads == 9
     assert not config.tied
     assert config.norm_epsilon == 1e-6
+    # Qwen's classes state numbers where Llama's follow the other sizes.
+    for fields in (QWEN2, QWEN3):
+        fields = {**fields, "num_attention_heads": 64, "hidden_size": 4096}
+        lacking = {k: v for k, v in fields.items() if k != "num_key_value_heads"}
+        assert ModelConfig.from_hf(lacking).num_kv_heads == 32
+    lacking = {k: v for k, v in QWEN3.items() if k != "head_dim"}
+    assert ModelConfig.from_hf(lacking).head_dim == 128
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}

@@ -266,7 +266,7 @@ def test_logical_axes_match_the_parameters(name):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_init_of_each_family(name):
     config = CONFIGS[name]
-    model, params = models.init(config, jax.random.key(0))
+    _, params = models.init(config, jax.random.key(0))
     assert jax.tree.map(jnp.shape, params) == jax.tree.map(
         jnp.shape, tiny_model(config)[1]
     )
@@ -274,8 +274,6 @@ def test_init_of_each_family(name):
         norm, bias = "norm" in key[-1].key, "bias" in key[-1].key
         assert np.std(x) == pytest.approx(0 if norm or bias else 0.2, rel=0.2)
         assert np.mean(x) == pytest.approx(1 if norm else 0, abs=0.03)
-    logits = models.logits(model, params, np.arange(6)[None])
-    assert np.isfinite(logits).all()
 
 
 def test_init_is_random_per_layer_and_born_sharded():
