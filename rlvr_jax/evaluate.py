@@ -11,7 +11,7 @@ from absl import flags
 from rlvr_jax import command_line, config
 from rlvr_jax.evaluation import evaluate, feedback_controls, table
 from rlvr_jax.training.workbench import open_workbench
-from rlvr_jax.training.workdir import restored_params
+from rlvr_jax.training.workdir import checkpoint_step, restored_params
 
 _CONFIG = config.define_flag()
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
@@ -35,15 +35,17 @@ def main() -> None:
     if _OUTPUT.value:
         # A folder that cannot be made is found now, not after the work.
         pathlib.Path(_OUTPUT.value).parent.mkdir(parents=True, exist_ok=True)
-    checkpoint = _CHECKPOINT.value
+    checkpoint, step = _CHECKPOINT.value, None
+    workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
     if pathlib.Path(checkpoint).is_dir():
         model = dataclasses.replace(settings.model, path=checkpoint)
         settings = dataclasses.replace(settings, model=model)
-    workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
+    elif checkpoint != "base":
+        step = _step(workdir, checkpoint)
     bench, params = open_workbench(settings, workdir)
     with bench:
-        if checkpoint != "base" and not pathlib.Path(checkpoint).is_dir():
-            params = _restored(params, checkpoint)
+        if step is not None:
+            params = restored_params(workdir, step, params)
         bench.warm_up(params, training=False, evaluation=True)
         with tqdm.tqdm(
             total=len(bench.held_out), desc="evaluate", unit=" tasks"
@@ -82,17 +84,12 @@ def _earlier(path: pathlib.Path) -> dict[str, Any]:
     return result
 
 
-def _restored(params: Any, checkpoint: str) -> Any:
-    """Parameters of a checkpoint of the workdir, where `params` are."""
-    if _WORKDIR.value is None:
+def _step(workdir: pathlib.Path | None, checkpoint: str) -> int:
+    """The step of the workdir that --checkpoint means."""
+    if workdir is None:
         raise ValueError(f"--checkpoint={checkpoint} needs --workdir, the run's folder")
-    restored, _ = restored_params(
-        pathlib.Path(_WORKDIR.value),
-        checkpoint,
-        params,
-        others="base, a Hugging Face directory, ",
-    )
-    return restored
+    others = "base, a Hugging Face directory, "
+    return checkpoint_step(workdir, checkpoint, others=others)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import jax
 from absl import flags
 
 from rlvr_jax import command_line, config, models, tasks
-from rlvr_jax.training.workdir import CONFIG_FILE, restored_params
+from rlvr_jax.training.workdir import CONFIG_FILE, checkpoint_step, restored_params
 
 
 def export(
@@ -50,7 +50,8 @@ def export(
         )
     tokenizer = tasks.load_tokenizer(start, thinking=settings.model.thinking_switch)
     model = models.Decoder(models.ModelConfig.from_directory(start))
-    params, step = restored_params(workdir, checkpoint, _host_shapes(model.config))
+    step = checkpoint_step(workdir, checkpoint)
+    params = restored_params(workdir, step, _host_shapes(model.config))
     partial = output.parent / f".{output.name}.{os.getpid()}.partial"
     partial.mkdir(parents=True)
     try:

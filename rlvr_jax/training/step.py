@@ -112,9 +112,10 @@ class TrainStep:
 
     def _shardings(self) -> TrainState:
         """Where each array of the state lies; a state of None without a mesh."""
-        config, mesh = self._model.config, self._mesh
+        mesh = self._mesh
         if mesh is None:
             return TrainState(None, None, None)
+        config = self._model.config
         params = sharding.parameter_shardings(
             mesh,
             models.logical_axes(config),

@@ -103,35 +103,42 @@ def saved_steps(directory: pathlib.Path) -> list[int]:
         return checkpoints.steps()
 
 
-def restored_params(
-    workdir: pathlib.Path, checkpoint: str, like: Any, *, others: str = ""
-) -> tuple[Any, int]:
-    """Parameters of a checkpoint, without the optimizer's state.
+def checkpoint_step(workdir: pathlib.Path, checkpoint: str, *, others: str = "") -> int:
+    """The step that `--checkpoint` means.
 
     Args:
         workdir: the run's folder.
         checkpoint: `latest` or a step.
-        like: pytree with the shapes, types and shardings of the parameters.
-        others: what --checkpoint may be besides, for error messages.
-
-    Returns:
-        (parameters, their step).
+        others: what --checkpoint may be besides, for the error.
 
     Raises:
-        ValueError: there is no such checkpoint, or it is of another model.
+        ValueError: there is no such checkpoint.
     """
     directory = workdir / CHECKPOINTS
     steps = saved_steps(directory)
     if checkpoint == "latest" and steps:
-        checkpoint = str(steps[-1])
+        return steps[-1]
     if not checkpoint.isdigit() or int(checkpoint) not in steps:
         raise ValueError(
             f"--checkpoint must be {others}latest or a step of"
             f" {directory} ({steps or 'it has none'}); got {checkpoint!r}"
         )
-    with Checkpoints(directory) as checkpoints:
-        params = checkpoints.restore_params(int(checkpoint), like)
-    return params, int(checkpoint)
+    return int(checkpoint)
+
+
+def restored_params(workdir: pathlib.Path, step: int, like: Any) -> Any:
+    """Parameters of a checkpoint, without the optimizer's state.
+
+    Args:
+        workdir: the run's folder.
+        step: from `checkpoint_step`.
+        like: pytree with the shapes, types and shardings of the parameters.
+
+    Raises:
+        ValueError: the checkpoint is of another model.
+    """
+    with Checkpoints(workdir / CHECKPOINTS) as checkpoints:
+        return checkpoints.restore_params(step, like)
 
 
 def _difference(kept: dict, wanted: dict, prefix: str = "") -> str:
