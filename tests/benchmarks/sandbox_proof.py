@@ -15,6 +15,7 @@ import dataclasses
 import json
 import resource
 import sys
+import tempfile
 import time
 
 from rlvr_jax import envs
@@ -70,6 +71,16 @@ def wrong(verdict: Verdict, wanted: tuple | None) -> bool:
 def leaks(runs: int, workers: int) -> dict:
     """Grades a mixture; returns what was wrong and what was there before and after."""
     suite.adopt_orphans()
+    with tempfile.TemporaryDirectory(prefix="rlvr-proof-") as folder:
+        # Of its own: what others put into the shared one is none of ours.
+        before_folder, tempfile.tempdir = tempfile.tempdir, folder
+        try:
+            return _leaks(runs, workers)
+        finally:
+            tempfile.tempdir = before_folder
+
+
+def _leaks(runs, workers):
     # What the interpreter itself opens once, such as the pool's first lock.
     suite.remains()
     before, start = suite.remains(), time.monotonic()

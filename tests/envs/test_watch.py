@@ -3,8 +3,9 @@
 import os
 import struct
 import time
+import types
 
-from rlvr_jax.envs.sandbox import Job, Limits, Sandbox, solution_job
+from rlvr_jax.envs.sandbox import Job, Limits, Sandbox, solution_job, watch
 
 
 def test_a_kill_that_arrives_with_its_job_is_heard(monkeypatch):
@@ -34,3 +35,26 @@ def test_a_kill_that_arrives_with_its_job_is_heard(monkeypatch):
         assert time.monotonic() - start < 3.0
     finally:
         sandbox.close()
+
+
+def test_results_wait_once_the_one_answer_is_there():
+    packets = [(b"D", b"the tests")]
+    zygote = types.SimpleNamespace(
+        buffered_packet=lambda: packets.pop() if packets else None
+    )
+    pipes = [os.pipe() for _ in range(3)]
+    (_, to_child), (results, told), (output, _) = pipes
+    limits = Limits().as_dict()
+    watched = watch.Watch(
+        zygote, os.getpid(), to_child, results, output, limits, "once"
+    )
+    try:
+        os.write(told, b"loaded")
+        assert results in {fd for fd, _ in watched.poll.poll(0)}
+        watched.obey()
+        # They are there, and are collected with those that follow.
+        assert results not in {fd for fd, _ in watched.poll.poll(0)}
+        assert results in watched.room
+    finally:
+        for fd in (watched.pidfd, *(fd for pair in pipes for fd in pair)):
+            os.close(fd)

@@ -26,8 +26,11 @@ with the weaker promise that sandbox/together.py states.
 
 Not covered: bugs of the kernel, of bubblewrap or of the processor; side channels, such
 as how busy the machine is; a solution that computes its answers from the inputs that it
-is called with; what a test source of the data set does; and everything, where
-`allow_unsafe` runs programs on a host without a wall.
+is called with; what a test source of the data set does.
+
+Where bubblewrap cannot work there is no lesser wall such as Landlock: nothing starts,
+or `allow_unsafe` runs programs with the host's files, network and processes in reach,
+under `seccomp` and `limits` alone.
 """
 
 from rlvr_jax.envs.sandbox.container import ContainerLost, Job, run_alone, wait_for

@@ -55,8 +55,8 @@ class Channel:
         self.reader = codec.FrameReader()
         self.waiting: list = []
 
-    def send(self, value: object) -> None:
-        data = memoryview(_frame(value))
+    def send(self, *values: object) -> None:
+        data = memoryview(b"".join([_frame(value) for value in values]))
         while data:
             data = data[_write(self.write_fd, data) :]
 

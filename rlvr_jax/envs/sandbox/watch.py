@@ -27,7 +27,7 @@ class Watch:
         limits: "cpu" and "wall" seconds, "output" and "results" bytes.
         prompt: True passes results on at once, for a child that is being asked;
             False collects them, and spares a program that takes a millisecond
-            the switching between processes.
+            the switching between processes; "once" until it got its one answer.
     """
 
     def __init__(self, zygote, pid, to_child, results, output, limits, prompt) -> None:
@@ -117,6 +117,10 @@ class Watch:
         elif self.feeding and not self.pending:
             self.poll.unregister(self.to_child)
         self.feeding = bool(self.pending)
+        if self.prompt == "once" and not self.pending:
+            self.prompt = False
+            if self.results in self.room:
+                self.poll.unregister(self.results)
 
     def carry(self, fd):
         """Reads what a pipe holds; False when there is nothing more now."""

@@ -122,7 +122,7 @@ class Zygote:
                 os._exit(1)
         for fd in (child_in, child_out, child_print):
             os.close(fd)
-        prompt = job["serve"]
+        prompt = "once" if job["mode"] == "together" else job["serve"]
         watch = Watch(self, pid, to_child, results, output, job["limits"], prompt)
         try:
             watch.loop()

@@ -8,7 +8,7 @@ ATTACKS: tuple[Attack, ...] = (
         "output_limit",
         "def f(x):\n while True: print('x' * 100_000)",
     ),
-    Attack("prints bytes", "output_limit", "while True: print()\ndef f(x): 0"),
+    Attack("prints bytes", "output_limit timeout", "while True: print()\ndef f(x): 0"),
     Attack(
         "writes to stderr",
         "output_limit",
