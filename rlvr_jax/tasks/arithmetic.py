@@ -1,7 +1,7 @@
 """Small arithmetic with operand pairs held out, for small language models.
 
-A pair (a, b) and its mirror (b, a) are in one split, and the pairs of the worked
-examples in none: what the held-out split asks is nowhere answered in training.
+A pair (a, b) and its mirror (b, a) are in one split, and the pair of the worked example
+in none: what the held-out split asks is nowhere answered in training.
 """
 
 import dataclasses
@@ -11,7 +11,6 @@ from rlvr_jax.tasks.records import Task
 
 PREFIX = "arithmetic:"
 SPLITS = ("train", "heldout")
-INSTRUCTION = "Answer with a number."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,13 +20,13 @@ class Operation:
     Attributes:
         sign: between the operands; "x" is multiplication.
         low, high: both operands are in [low, high].
-        examples: operand pairs that the prompt shows with their answers.
+        example: the operand pair that the prompt shows with its answer.
     """
 
     sign: str
     low: int
     high: int
-    examples: tuple[tuple[int, int], ...]
+    example: tuple[int, int]
 
     def result(self, a: int, b: int) -> int:
         """The right answer."""
@@ -35,17 +34,18 @@ class Operation:
 
 
 OPERATIONS = {
-    "one_digit_addition": Operation("+", 1, 9, ((3, 4), (8, 7))),
-    "two_digit_addition": Operation("+", 10, 99, ((23, 45), (58, 17))),
-    "one_digit_multiplication": Operation("x", 2, 9, ((3, 4), (8, 7))),
+    "one_digit_addition": Operation("+", 1, 9, (3, 4)),
+    "two_digit_addition": Operation("+", 10, 99, (23, 45)),
+    "one_digit_multiplication": Operation("x", 2, 9, (3, 4)),
 }
 
 
 def arithmetic_tasks(name: str) -> list[Task]:
     """All tasks of one operation and split, in a mixed order that is always the same.
 
-    A prompt is a system message, two worked examples as earlier turns, and the
-    exercise, such as "59 + 63 =". A quarter of the operand pairs is held out.
+    A prompt is one worked example as an earlier turn, whose answer repeats the exercise
+    ("23 + 45 = 68"), and the exercise, such as "59 + 63 =". A quarter of the operand
+    pairs is held out.
 
     Args:
         name: "OPERATION:SPLIT", of `OPERATIONS` and `SPLITS`.
@@ -70,9 +70,8 @@ def arithmetic_tasks(name: str) -> list[Task]:
         )
     operation = OPERATIONS[kind]
     operands = range(operation.low, operation.high + 1)
-    shown = {tuple(sorted(pair)) for pair in operation.examples}
     pairs = [(a, b) for a in operands for b in operands if a <= b]
-    pairs = [pair for pair in pairs if pair not in shown]
+    pairs.remove(operation.example)
     pairs.sort(key=lambda pair: _digest("split", *pair))
     quarter = len(pairs) // 4
     pairs = pairs[:quarter] if split == "heldout" else pairs[quarter:]
@@ -85,12 +84,13 @@ def arithmetic_tasks(name: str) -> list[Task]:
 
 def _task(kind: str, pair: tuple[int, int]) -> Task:
     operation = OPERATIONS[kind]
-    prompt = [{"role": "system", "content": INSTRUCTION}]
-    for example in operation.examples:
-        prompt.append({"role": "user", "content": _question(operation, example)})
-        answer = str(operation.result(*example))
-        prompt.append({"role": "assistant", "content": answer})
-    prompt.append({"role": "user", "content": _question(operation, pair)})
+    question, example = (_question(operation, p) for p in (pair, operation.example))
+    answer = operation.result(*operation.example)
+    prompt = [
+        {"role": "user", "content": example},
+        {"role": "assistant", "content": f"{example} {answer}"},
+        {"role": "user", "content": question},
+    ]
     a, b = pair
     return Task(
         id=f"{PREFIX}{kind}/{a},{b}",

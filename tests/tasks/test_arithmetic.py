@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from rlvr_jax.tasks import arithmetic_tasks
-from rlvr_jax.tasks.arithmetic import INSTRUCTION, OPERATIONS
+from rlvr_jax.tasks.arithmetic import OPERATIONS
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -13,14 +13,14 @@ def test_what_is_held_out_is_nowhere_in_training(name):
     train = arithmetic_tasks(f"{name}:train")
     held_out = arithmetic_tasks(f"{name}:heldout")
     pairs = [{frozenset(t.metadata["operands"]) for t in s} for s in (train, held_out)]
-    examples = {frozenset(pair) for pair in OPERATIONS[name].examples}
+    example = {frozenset(OPERATIONS[name].example)}
     assert pairs[0].isdisjoint(pairs[1])
-    assert examples.isdisjoint(pairs[0] | pairs[1])
+    assert example.isdisjoint(pairs[0] | pairs[1])
     # Nothing is lost either: every other pair of the range is in one of the two.
     operation = OPERATIONS[name]
     operands = range(operation.low, operation.high + 1)
     every = {frozenset(pair) for pair in itertools.product(operands, operands)}
-    assert pairs[0] | pairs[1] | examples == every
+    assert pairs[0] | pairs[1] | example == every
     assert len(pairs[1]) == len(pairs[0] | pairs[1]) // 4
     # No prompt of one split is asked or shown in the other.
     questions = {task.prompt[-1]["content"] for task in held_out}
@@ -39,15 +39,12 @@ def test_answers_and_ids(name):
         assert task.metadata["operands"] == (int(a), int(b))
 
 
-def test_the_prompt_shows_two_examples():
+def test_the_prompt_shows_one_example():
     task = arithmetic_tasks("two_digit_addition:train")[0]
     a, b = task.metadata["operands"]
     assert task.prompt == [
-        {"role": "system", "content": INSTRUCTION},
         {"role": "user", "content": "23 + 45 ="},
-        {"role": "assistant", "content": "68"},
-        {"role": "user", "content": "58 + 17 ="},
-        {"role": "assistant", "content": "75"},
+        {"role": "assistant", "content": "23 + 45 = 68"},
         {"role": "user", "content": f"{a} + {b} ="},
     ]
 
