@@ -97,7 +97,7 @@ def _task(kind: str, pair: tuple[int, int]) -> Task:
         kind="arithmetic",
         prompt=prompt,
         answer=str(operation.result(a, b)),
-        metadata={"operands": pair, "sign": operation.sign},
+        metadata={"operands": pair},
     )
 
 

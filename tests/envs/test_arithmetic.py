@@ -44,7 +44,7 @@ def test_the_last_number_counts(verdict_of, response):
 def test_a_wrong_number_is_named_and_the_answer_is_not(verdict_of, response, shown):
     verdict = verdict_of(response)
     assert (verdict.reward, verdict.solved, verdict.status) == (0.0, False, "failed")
-    assert verdict.feedback == f"91 + 73 is not {shown}."
+    assert verdict.feedback == f"Not {shown}."
 
 
 @pytest.mark.parametrize("response", ["", " \n", "I do not know.", "one hundred"])
