@@ -39,9 +39,10 @@ class TasksSection:
     """What is asked.
 
     Attributes:
-        source: `programs` (generated without end), the path of a data set, or
-            `reasoning_gym:NAME,NAME`, a data set of `generated` tasks of those
-            generators (an extra).
+        source: `programs` (generated without end), the path of a data set,
+            `arithmetic:OPERATION:SPLIT` (`tasks.arithmetic`; SPLIT is train or
+            heldout), or `reasoning_gym:NAME,NAME`, a data set of `generated` tasks of
+            those generators (an extra).
         format: of that data set: `auto` or a name of `tasks.read_tasks`.
         eval_source: data set of the evaluation; "" evaluates on held-out programs,
             or on `source` itself if that is a data set.

@@ -4,6 +4,7 @@ with envs.make_verifier("programs", workers=2) as verifier:
     verdicts = verifier.verify([(task, response), ...])
 """
 
+from rlvr_jax.envs.arithmetic import ArithmeticVerifier
 from rlvr_jax.envs.code import CodeVerifier
 from rlvr_jax.envs.functions import FunctionError, FunctionVerifier
 from rlvr_jax.envs.golds import GoldReport, self_check
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 _VERIFIERS = {
+    "arithmetic": ArithmeticVerifier,
     "code": CodeVerifier,
     "function": FunctionVerifier,
     "math": MathVerifier,
@@ -42,8 +44,8 @@ def make_verifier(name: str, **settings: object) -> Verifier:
     """A verifier, ready to grade; close it, or use it in a `with`.
 
     Args:
-        name: "math" (final answers), "code" (unit tests), "programs" (pairs) or
-            "function" (your own).
+        name: "math" (final answers), "code" (unit tests), "programs" (pairs),
+            "arithmetic" (a bare number) or "function" (your own).
         settings: arguments of that verifier's class.
 
     Raises:

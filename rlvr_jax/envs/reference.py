@@ -46,4 +46,6 @@ def reference(task: Task) -> str:
         return ""
     if task.kind == "math":
         return f"\\boxed{{{gold_answer(task.answer).strip()}}}"
+    if task.kind == "arithmetic":
+        return task.answer
     return f"```python\n{task.answer}\n```"

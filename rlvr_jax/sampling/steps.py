@@ -103,10 +103,14 @@ def prefill(
         mask = slots <= positions[..., None]
         num_contexts, num_tokens, heads, width = q.shape
         q = q.reshape(num_contexts, num_tokens, keys.shape[1], -1, width)
-        scores = _product("makrd,mkdc->mkrac", q, keys) * width**-0.5
+        # Tokens next to their axes: XLA's bfloat16 products on a CPU (jax 0.12) refuse
+        # the layout in which tokens stand before heads.
+        q = q.transpose(0, 2, 3, 1, 4)
+        scores = _product("mkrad,mkdc->mkrac", q, keys) * width**-0.5
         scores = jnp.where(mask[:, None, None], scores, -jnp.inf)
         mass = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
-        out = _product("mkrac,mkcd->makrd", mass, values).astype(q.dtype)
+        out = _product("mkrac,mkcd->mkrad", mass, values).astype(q.dtype)
+        out = out.transpose(0, 3, 1, 2, 4)
         return out.reshape(num_contexts, num_tokens, heads, width), (keys, values)
 
     states, cache = models.forward_layers(model, params, tokens, positions, attend)

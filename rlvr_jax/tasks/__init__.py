@@ -1,5 +1,6 @@
 """Task records, dataset readers, program synthesis tasks and tokenizers. No jax."""
 
+from rlvr_jax.tasks.arithmetic import arithmetic_tasks
 from rlvr_jax.tasks.characters import build_character_tokenizer
 from rlvr_jax.tasks.readers import read_tasks
 from rlvr_jax.tasks.reasoning import generate_reasoning
@@ -14,6 +15,7 @@ __all__ = [
     "ProgramStream",
     "Task",
     "Tokenizer",
+    "arithmetic_tasks",
     "build_character_tokenizer",
     "generate_reasoning",
     "load_tokenizer",

@@ -9,11 +9,12 @@ class Task:
 
     Args:
         id: name of the task, unique in its data set; rollout files refer to it.
-        kind: "math" (a gold answer), "code" (unit tests) or "programs" (pairs).
+        kind: "math" (a gold answer), "code" (unit tests), "programs" (pairs) or
+            "arithmetic" (a bare number).
         prompt: the user's message, or a list of `{"role": ..., "content": ...}`
             messages that ends with a user's one.
-        answer: gold answer of a math task; a reference solution of the others,
-            "" if there is none. Never shown to the policy.
+        answer: gold answer of a math or arithmetic task; a reference solution of the
+            others, "" if there is none. Never shown to the policy.
         tests: all tests, the visible ones included and first. Of "programs":
             (argument, expected) pairs. Of "code": source texts, which are assert
             statements, a check function or a test module; or pairs of texts (standard

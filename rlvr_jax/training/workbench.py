@@ -293,7 +293,10 @@ def _read_tasks(config: Config) -> tuple[list[tasks.Task], list[tasks.Task]]:
 
 
 def _data_set(source: str, config: Config, seed: int, count: int) -> list[tasks.Task]:
-    """The rows of a file, or `count` tasks of reasoning_gym's generators."""
+    """The rows of a file, a split of arithmetic, or `count` tasks of generators."""
+    exercises = source.removeprefix("arithmetic:")
+    if exercises != source:
+        return tasks.arithmetic_tasks(exercises)
     generators = source.removeprefix("reasoning_gym:")
     if generators != source:
         return tasks.generate_reasoning(generators.split(","), seed=seed, count=count)

@@ -7,6 +7,7 @@ import types
 import pytest
 
 from rlvr_jax import config as configs
+from rlvr_jax.tasks import arithmetic_tasks
 from rlvr_jax.training.workbench import open_workbench
 
 # (prompt, share of attempts that solved it)
@@ -97,3 +98,22 @@ def test_generated_data_sets_of_training_and_evaluation(make_config, monkeypatch
             f"reasoning_gym:gcd/{config.eval.seed}/0",
             f"reasoning_gym:lcm/{config.eval.seed}/1",
         ]
+
+
+def test_a_split_of_arithmetic_for_training_and_one_for_evaluation(make_config):
+    config = make_config(
+        tasks__source="arithmetic:one_digit_addition:train",
+        tasks__eval_source="arithmetic:one_digit_addition:heldout",
+        tasks__max_prompt_tokens=100,
+        update__row_length=256,
+        eval__tasks=3,
+    )
+    bench, _ = open_workbench(config)
+    with bench:
+        training = arithmetic_tasks("one_digit_addition:train")
+        assert {task.id for task in bench.stream.batch(0, len(training))} == {
+            task.id for task in training
+        }
+        assert bench.held_out == arithmetic_tasks("one_digit_addition:heldout")[:3]
+        (verdict,) = bench.verifier.verify([(training[0], training[0].answer)])
+        assert verdict.solved

@@ -1,0 +1,40 @@
+"""SmolLM2-135M-Instruct learns arithmetic with ReAPO on a CPU.
+
+bash launch/fetch_smollm2.sh DIR
+python -m rlvr_jax.train --config=configs/smollm2_arithmetic_reapo.py --workdir=RUN \
+    --config.model.path=DIR
+"""
+
+from configs import algorithms
+from rlvr_jax.config import default_config
+
+OPERATION = "two_digit_addition"
+
+
+def get_config(algorithm: str = "reapo"):
+    """Few prompts, many short attempts, one retry of each that fails."""
+    config = algorithms.apply(default_config(), algorithm)
+    config.steps = 30
+    config.model.dtype = "bfloat16"
+    config.model.remat = False
+    config.tasks.source = f"arithmetic:{OPERATION}:train"
+    config.tasks.eval_source = f"arithmetic:{OPERATION}:heldout"
+    config.tasks.max_prompt_tokens = 66
+    config.rollout.prompts = 8
+    config.rollout.branching = (6, 1)
+    config.rollout.max_response_tokens = 12
+    config.rollout.max_feedback_tokens = 20
+    config.sampler.contexts = (8,)
+    config.sampler.chunk = 22
+    config.update.rows = 1
+    config.update.row_length = 768
+    config.update.target_length = 384
+    config.update.head_chunk = 128
+    config.optimizer.learning_rate = 3e-5
+    config.optimizer.schedule = "linear"
+    config.optimizer.warmup_steps = 2
+    config.checkpoint.every = 15
+    config.eval.tasks = 200
+    config.eval.samples = 4
+    config.eval.turns = 2
+    return config
