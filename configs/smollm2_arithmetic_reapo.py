@@ -1,8 +1,17 @@
-"""SmolLM2-135M-Instruct learns arithmetic with ReAPO on a CPU.
+r"""SmolLM2-135M-Instruct learns two-digit addition with ReAPO on a CPU.
 
-bash launch/fetch_smollm2.sh DIR
-python -m rlvr_jax.train --config=configs/smollm2_arithmetic_reapo.py --workdir=RUN \
-    --config.model.path=DIR
+    bash launch/fetch_smollm2.sh DIR
+    python -m rlvr_jax.train --config=configs/smollm2_arithmetic_reapo.py \
+        --workdir=RUN --config.model.path=DIR
+
+Seen on 2 CPU cores with much other work beside (load 10 to 20), Python 3.13, jax 0.12:
+30 steps in 39 minutes (605 CPU seconds), 6.4 GB. 200 held-out operand pairs, 95 %
+intervals over pairs, change paired: greedy accuracy 0.335 [0.269, 0.401] before, 0.665
+[0.599, 0.731] after, +0.330 [+0.239, +0.421]; sampled accuracy at temperature 1, two
+draws a pair, 0.237 [0.190, 0.285] before, 0.645 [0.584, 0.706] after, 2.7 times. One
+seed. docs/real_model.md has the commands, the plot, and what this does not show.
+
+bfloat16 is fast on CPUs with bfloat16 units; others want float32.
 """
 
 from configs import algorithms
@@ -35,6 +44,7 @@ def get_config(algorithm: str = "reapo"):
     config.optimizer.warmup_steps = 2
     config.checkpoint.every = 15
     config.eval.tasks = 200
-    config.eval.samples = 4
+    config.eval.samples = 2
+    config.eval.pass_at = (1,)
     config.eval.turns = 2
     return config
