@@ -11,7 +11,7 @@ from absl import flags
 from rlvr_jax import command_line, config
 from rlvr_jax.evaluation import evaluate, feedback_controls, table
 from rlvr_jax.training.workbench import open_workbench
-from rlvr_jax.training.workdir import restored_params
+from rlvr_jax.training.workdir import check_trained, restored_params
 
 _CONFIG = config.define_flag()
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
@@ -43,8 +43,9 @@ def main() -> None:
     bench, params = open_workbench(settings, workdir)
     with bench:
         if checkpoint != "base" and not pathlib.Path(checkpoint).is_dir():
-            params = _restored(params, checkpoint)
+            params = _restored(params, checkpoint, settings)
         bench.warm_up(params, training=False, evaluation=True)
+        params = bench.whole(params)
         with tqdm.tqdm(
             total=len(bench.held_out), desc="evaluate", unit=" tasks"
         ) as bar:
@@ -82,12 +83,14 @@ def _earlier(path: pathlib.Path) -> dict[str, Any]:
     return result
 
 
-def _restored(params: Any, checkpoint: str) -> Any:
-    """Parameters of a checkpoint of the workdir, where `params` are."""
+def _restored(params: Any, checkpoint: str, settings: config.Config) -> Any:
+    """What a checkpoint of the workdir trained, where `params` are."""
     if _WORKDIR.value is None:
         raise ValueError(f"--checkpoint={checkpoint} needs --workdir, the run's folder")
+    workdir = pathlib.Path(_WORKDIR.value)
+    check_trained(workdir, settings)
     restored, _ = restored_params(
-        pathlib.Path(_WORKDIR.value),
+        workdir,
         checkpoint,
         params,
         others="base, a Hugging Face directory, ",

@@ -1,5 +1,6 @@
 """Decoders in Flax: the module, its attention, its head and its weights."""
 
+from rlvr_jax.models.adapter_files import save_adapters
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.decoder import Block, Decoder, init
 from rlvr_jax.models.decoding import forward_layers, unstack
@@ -27,6 +28,7 @@ __all__ = [
     "named_config",
     "parameter_count",
     "save",
+    "save_adapters",
     "target_log_probs",
     "unstack",
 ]

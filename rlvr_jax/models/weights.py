@@ -52,7 +52,10 @@ def load(
             truncated file, or tensors that are missing, unused, of a wrong shape or
             type; each names what was found.
     """
-    types = {1: tensor_files.dtype_of(vectors or dtype), 2: tensor_files.dtype_of(dtype)}
+    types = {
+        1: tensor_files.dtype_of(vectors or dtype),
+        2: tensor_files.dtype_of(dtype),
+    }
     directory = pathlib.Path(path)
     config = ModelConfig.from_directory(directory)
     first = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
