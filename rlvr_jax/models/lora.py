@@ -3,11 +3,12 @@
 Only A and B are trained. A matrix with its adapter is one `LowRank`, which stands where
 the matrix stood: the decoder casts a weight where it uses it, and there the two become
 one matrix, in float32 and a layer at a time. The sampler's copy is made by the same
-cast, so trainer and sampler compute with the same weights.
+cast, so trainer and sampler compute with the same weights. The backward pass has
+products of rank r and no gradient of W, see `projection.project_adapted`.
 
-The other way, x W + (x A) B, needs no merged layer and no gradient of W. But it is
-another function than the sampler's: in bfloat16 a change of W that merging rounds away
-would be trained on and never sampled.
+The other way forward, x W + (x A) B, merges nothing. But it is another function than
+the sampler's: in bfloat16 a change of W that merging rounds away would be trained on
+and never sampled.
 """
 
 import dataclasses
@@ -116,9 +117,15 @@ def adapter_axes(config: ModelConfig, lora: Lora) -> Params:
     table = block_parameters(config)
     layers = {}
     for name in lora.targets:
-        rows, columns = table[name].axes
-        layers[name] = {"a": ("layers", rows, "rank"), "b": ("layers", "rank", columns)}
+        a, b = factor_axes(table[name].axes)
+        layers[name] = {"a": ("layers", *a), "b": ("layers", *b)}
     return {"layers": layers}
+
+
+def factor_axes(axes: tuple[str, ...]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Names of the axes of A and B, for a matrix with `axes`."""
+    rows, columns = axes
+    return (rows, "rank"), ("rank", columns)
 
 
 def adapt(base: Params, adapters: Params, lora: Lora) -> Params:
