@@ -11,7 +11,11 @@ from absl import flags
 from rlvr_jax import command_line, config
 from rlvr_jax.evaluation import evaluate, feedback_controls, table
 from rlvr_jax.training.workbench import open_workbench
-from rlvr_jax.training.workdir import checkpoint_step, restored_params
+from rlvr_jax.training.workdir import (
+    check_trained,
+    checkpoint_step,
+    restored_params,
+)
 
 _CONFIG = config.define_flag()
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
@@ -41,12 +45,13 @@ def main() -> None:
         model = dataclasses.replace(settings.model, path=checkpoint)
         settings = dataclasses.replace(settings, model=model)
     elif checkpoint != "base":
-        step = _step(workdir, checkpoint)
+        step = _step(workdir, checkpoint, settings)
     bench, params = open_workbench(settings, workdir)
     with bench:
         if step is not None:
             params = restored_params(workdir, step, params)
         bench.warm_up(params, training=False, evaluation=True)
+        params = bench.whole(params)
         with tqdm.tqdm(
             total=len(bench.held_out), desc="evaluate", unit=" tasks"
         ) as bar:
@@ -84,10 +89,13 @@ def _earlier(path: pathlib.Path) -> dict[str, Any]:
     return result
 
 
-def _step(workdir: pathlib.Path | None, checkpoint: str) -> int:
+def _step(
+    workdir: pathlib.Path | None, checkpoint: str, settings: config.Config
+) -> int:
     """The step of the workdir that --checkpoint means."""
     if workdir is None:
         raise ValueError(f"--checkpoint={checkpoint} needs --workdir, the run's folder")
+    check_trained(workdir, settings)
     others = "base, a Hugging Face directory, "
     return checkpoint_step(workdir, checkpoint, others=others)
 

@@ -155,7 +155,7 @@ def test_every_field_is_reachable_by_flag(parse_flags):
 @pytest.mark.parametrize("cls", SECTIONS, ids=lambda cls: cls.__name__)
 def test_every_field_is_named_in_the_docstring(cls):
     _, _, documented = cls.__doc__.partition("Attributes:")
-    sections = {"model", "tasks", "rollout", "sampler", "credit", "objective"}
+    sections = {"model", "lora", "tasks", "rollout", "sampler", "credit", "objective"}
     sections |= {"update", "mesh", "optimizer", "eval", "checkpoint", "sandbox"}
     for field in dataclasses.fields(cls):
         if cls is configs.Config and field.name in sections:

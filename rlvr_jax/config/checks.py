@@ -18,9 +18,11 @@ CHOICES = {
     "objective.tis": ("none", "token", "response"),
     "optimizer.schedule": ("constant", "linear", "cosine"),
 }
+TARGETS = ("query", "key", "value", "output", "gate", "up", "down")
 POSITIVE = (
     "steps",
     "model.unroll",
+    "lora.alpha",
     "tasks.generated",
     "tasks.max_prompt_tokens",
     "tasks.verifier_workers",
@@ -46,6 +48,7 @@ POSITIVE = (
     "mesh.wait_seconds",
 )
 NOT_NEGATIVE = (
+    "lora.rank",
     "rollout.budget",
     "rollout.overlong",
     "objective.clip_low",
@@ -105,6 +108,11 @@ def check(config: Config) -> None:
         )
     if not 0 < config.eval.top_p <= 1:
         raise ValueError(f"eval.top_p must be in (0, 1]; got {config.eval.top_p}")
+    targets = config.lora.targets
+    if not targets or len({*TARGETS} & {*targets}) != len(targets):
+        raise ValueError(
+            f"lora.targets must be some of {TARGETS}, each once; got {targets}"
+        )
     _check_verifier(config)
     rollout, update = config.rollout, config.update
     config.credit.check()

@@ -35,6 +35,31 @@ class ModelSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class LoraSection:
+    """Low-rank adapters: matrices W become W + alpha / rank * A B, and only A and B
+    are trained.
+
+    Attributes:
+        rank: of the adapters; 0 trains all parameters.
+        targets: matrices of every layer that have adapters.
+        alpha: of the factor alpha / rank. A learning rate of 1e-4 to 1e-3, about ten
+            times that of a training of all parameters, is usual.
+    """
+
+    rank: int = 0
+    targets: tuple[str, ...] = (
+        "query",
+        "key",
+        "value",
+        "output",
+        "gate",
+        "up",
+        "down",
+    )
+    alpha: float = 32.0
+
+
+@dataclasses.dataclass(frozen=True)
 class TasksSection:
     """What is asked.
 
@@ -320,6 +345,7 @@ class Config:
     seed: int = 0
     steps: int = 100
     model: ModelSection = ModelSection()
+    lora: LoraSection = LoraSection()
     tasks: TasksSection = TasksSection()
     sandbox: SandboxSection = SandboxSection()
     rollout: RolloutSection = RolloutSection()

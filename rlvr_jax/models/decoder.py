@@ -15,8 +15,9 @@ from flax import linen as nn
 
 from rlvr_jax.models.attention import attention
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.lora import LowRank, factor_axes
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
-from rlvr_jax.models.projection import project
+from rlvr_jax.models.projection import project, project_adapted
 from rlvr_jax.models.rotary import rotate
 from rlvr_jax.sharding import constrain, gather_weight, over_rows
 
@@ -105,13 +106,15 @@ class Block(nn.Module):
         return rms_norm(x, self.weights[name], self.config.norm_epsilon)
 
     def _matmul(self, x: jax.Array, name: str) -> jax.Array:
-        config = self.config
-        weight = gather_weight(
-            self.weights[name].astype(self.dtype),
-            block_parameters(config)[name].axes,
-            num_kv_heads=config.num_kv_heads,
-        )
-        return project(x, weight)
+        stored, axes = self.weights[name], block_parameters(self.config)[name].axes
+        gather = functools.partial(gather_weight, num_kv_heads=self.config.num_kv_heads)
+        weight = gather(stored.astype(self.dtype), axes)
+        if not isinstance(stored, LowRank):
+            return project(x, weight)
+        factors = zip((stored.a, stored.b), factor_axes(axes), strict=True)
+        a, b = (gather(factor, names) for factor, names in factors)
+        weight = jax.lax.stop_gradient(weight)
+        return project_adapted(x, weight, a, b, stored.scale)
 
     def _heads(self, x: jax.Array, name: str, heads: int) -> jax.Array:
         """Queries, keys or values [..., heads, d], not yet rotated."""

@@ -1,5 +1,7 @@
 """Products of activations with a weight matrix."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -37,3 +39,44 @@ def _backward(residuals, grad):
 
 
 project.defvjp(_forward, _backward)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def project_adapted(
+    x: jax.Array, weight: jax.Array, a: jax.Array, b: jax.Array, scale: float
+) -> jax.Array:
+    """x @ weight for a weight that is base + scale * a @ b, with gradients of a and b.
+
+    The gradient of the weight [D, F] is never formed: those of its factors need the
+    rows, their gradients and products of rank r alone.
+
+    Args:
+        x: [..., D].
+        weight: [D, F] in the type of `x`; a constant here.
+        a: float32 [D, r].
+        b: float32 [r, F].
+        scale: of the product.
+
+    Returns:
+        [..., F] in the type of `x`.
+    """
+    return jnp.matmul(x, weight)
+
+
+def _forward_adapted(x, weight, a, b, scale):
+    return jnp.matmul(x, weight), (x, weight, a, b)
+
+
+def _backward_adapted(scale, residuals, grad):
+    x, weight, a, b = residuals
+    rows, grad_rows = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
+    sums = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+    # Rows and their gradients stay in the compute type, what is added up does not.
+    inner = sums("td,dr->tr", rows, a.astype(x.dtype)).astype(x.dtype)
+    inner_grad = sums("tf,rf->tr", grad_rows, b.astype(x.dtype)).astype(x.dtype)
+    grad_a = scale * sums("td,tr->dr", rows, inner_grad)
+    grad_b = scale * sums("tr,tf->rf", inner, grad_rows)
+    return jnp.matmul(grad, weight.T), None, grad_a, grad_b
+
+
+project_adapted.defvjp(_forward_adapted, _backward_adapted)

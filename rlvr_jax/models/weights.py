@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from rlvr_jax.models import tensor_files
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.decoder import Decoder
+from rlvr_jax.models.lora import LowRank
 from rlvr_jax.models.parameters import Parameter, block_parameters, outer_parameters
 from rlvr_jax.models.placement import Bounds, place
 
@@ -23,7 +25,11 @@ TRANSPOSED_ROWS = 64
 
 
 def load(
-    path: str | os.PathLike[str], dtype: str = "float32", *, shardings: Any = None
+    path: str | os.PathLike[str],
+    dtype: str = "float32",
+    *,
+    vectors: str = "",
+    shardings: Any = None,
 ) -> tuple[Decoder, dict[str, Any]]:
     """Read a Hugging Face folder: `config.json` and safetensors, one file or sharded.
 
@@ -34,6 +40,7 @@ def load(
         path: the folder. Tensors may be float64, float32, float16 or bfloat16, each on
             its own.
         dtype: "float32", "float16" or "bfloat16", the type of all parameters.
+        vectors: the type of norms and biases instead, if another one.
         shardings: a `jax.sharding.Sharding` per parameter, in the structure of the
             parameters; None puts everything on the first device.
 
@@ -45,7 +52,10 @@ def load(
             truncated file, or tensors that are missing, unused, of a wrong shape or
             type; each names what was found.
     """
-    target = tensor_files.dtype_of(dtype)
+    types = {
+        1: tensor_files.dtype_of(vectors or dtype),
+        2: tensor_files.dtype_of(dtype),
+    }
     directory = pathlib.Path(path)
     config = ModelConfig.from_directory(directory)
     first = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
@@ -55,10 +65,12 @@ def load(
         tensor_files.check_tensors(tensors, config, directory)
         for name, entry in outer_parameters(config).items():
             where = shardings[name] if shardings else first
+            target = types[len(entry.shape)]
             read = _reader([tensors[entry.source]], entry, target, stacked=False)
             params[name] = place(entry.shape, target, where, read)
         for name, entry in block_parameters(config).items():
             where = shardings["layers"][name] if shardings else first
+            target = types[len(entry.shape)]
             layers = range(config.num_layers)
             sources = [tensors[entry.source.format(layer=i)] for i in layers]
             read = _reader(sources, entry, target, stacked=True)
@@ -86,7 +98,7 @@ def save(
     Args:
         path: the folder; made when absent. Weights that lie there are replaced.
         model: the decoder.
-        params: its parameters, stacked.
+        params: its parameters, stacked; those that `adapt` made are written merged.
         dtype: "float32", "float16" or "bfloat16", the type in the file.
         shard_bytes: most bytes of tensors in a file; a tensor above it has its own.
             Above it there are `model-00001-of-00002.safetensors` and so on, and
@@ -187,8 +199,11 @@ def _gather(params: dict[str, Any], name: str, layer: int | None) -> np.ndarray:
 
 
 @jax.jit
-def _layer(stacked: jax.Array, layer: jax.Array) -> jax.Array:
-    return jax.lax.dynamic_index_in_dim(stacked, layer, keepdims=False)
+def _layer(stacked: Any, layer: jax.Array) -> jax.Array:
+    one = jax.tree.map(
+        lambda x: jax.lax.dynamic_index_in_dim(x, layer, keepdims=False), stacked
+    )
+    return one.astype(jnp.float32) if isinstance(one, LowRank) else one
 
 
 def split_files(sizes: dict[str, int], shard_bytes: int) -> dict[str, list[str]]:

@@ -97,6 +97,7 @@ def make_train_step(bench: Workbench) -> TrainStep:
         num_steps=config.steps,
         head_chunk=config.update.head_chunk,
         mesh=bench.mesh,
+        policy=bench.policy,
     )
 
 
@@ -158,10 +159,11 @@ def _train_once(
     prompts = bench.stream.batch(step, config.rollout.prompts)
     own, wait = distributed.share(len(prompts)), config.mesh.wait_seconds
     distributed.barrier("weights for sampling", wait_seconds=wait)
-    bench.sampler.prepare(state.params)
+    params = bench.whole(state.params)
+    bench.sampler.prepare(params)
     grown = rollout(
         bench.sampler,
-        state.params,
+        params,
         prompts[own.start : own.stop],
         tokenizer=bench.tokenizer,
         verify=bench.verifier.verify,
@@ -215,10 +217,11 @@ def _evaluate(
 ) -> dict[str, float]:
     """Evaluates the policy, keeps the table, returns the means."""
     distributed.barrier("evaluation", wait_seconds=bench.config.mesh.wait_seconds)
-    bench.sampler.prepare(state.params)
+    params = bench.whole(state.params)
+    bench.sampler.prepare(params)
     result = evaluate(
         bench.sampler,
-        state.params,
+        params,
         bench.held_out,
         config=bench.config,
         tokenizer=bench.tokenizer,

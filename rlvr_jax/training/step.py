@@ -19,6 +19,7 @@ from rlvr_jax.training.optimizer import (
     make_optimizer,
     optimizer_shardings,
 )
+from rlvr_jax.training.policy import Policy
 
 Params = dict[str, Any]
 
@@ -33,7 +34,7 @@ class TrainState:
     """What an update changes.
 
     Attributes:
-        params: float32 masters.
+        params: what is trained, float32.
         opt_state: of the optimizer.
         step: int32 scalar, training steps done; the schedule reads it.
     """
@@ -57,6 +58,7 @@ class TrainStep:
         num_steps: length of the schedule, in training steps.
         head_chunk: targets per row that the head computes at a time.
         mesh: where it runs; None is one device.
+        policy: what is trained; None is all parameters.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class TrainStep:
         num_steps: int,
         head_chunk: int,
         mesh: jax.sharding.Mesh | None = None,
+        policy: Policy | None = None,
     ) -> None:
+        self._policy = policy or Policy(model.config)
         self._model, self._objective, self._chunk = model, objective, head_chunk
         self._mesh = mesh
         self._optimizer = make_optimizer(optimizer)
@@ -118,15 +122,12 @@ class TrainStep:
         config = self._model.config
         params = sharding.parameter_shardings(
             mesh,
-            models.logical_axes(config),
+            self._policy.axes(),
             sharding.TRAINING_RULES,
             num_kv_heads=config.num_kv_heads,
         )
-        shapes = jax.eval_shape(
-            lambda key: models.init(config, key)[1], jax.random.key(0)
-        )
         opt_state = optimizer_shardings(
-            self._optimizer, shapes, params, sharding.whole(mesh)
+            self._optimizer, self._policy.shapes(), params, sharding.whole(mesh)
         )
         return TrainState(params, opt_state, sharding.whole(mesh))
 
@@ -148,10 +149,7 @@ class TrainStep:
 
     def state_shapes(self) -> TrainState:
         """Shapes, types and places of a state on the mesh, without making one."""
-        config = self._model.config
-        params = jax.eval_shape(
-            lambda key: models.init(config, key)[1], jax.random.key(0)
-        )
+        params = self._policy.shapes()
         opt_state = jax.eval_shape(self._optimizer.init, params)
         step = jax.ShapeDtypeStruct((), jnp.int32)
         return sharding.shapes(TrainState(params, opt_state, step), self.shardings)
@@ -170,9 +168,11 @@ class TrainStep:
         """
         state = self.state_shapes()
         rows = sharding.shapes(rows, sharding.row_sharding(self._mesh))
-        params = state.params
+        params, frozen = state.params, self._policy.frozen
         return {
-            "accumulate": self._accumulate.lower(params, params, rows, temperature),
+            "accumulate": self._accumulate.lower(
+                params, params, rows, temperature, frozen
+            ),
             "apply": self._apply.lower(state, params),
         }
 
@@ -182,7 +182,7 @@ class TrainStep:
         """Gradient and metric sums of the whole batch, micro-batch after micro-batch.
 
         Args:
-            params: of the policy.
+            params: what is trained.
             rows: micro-batches of one shape, as many in each process, which gives its
                 own part of the rows.
             temperature: of the sampling.
@@ -193,14 +193,17 @@ class TrainStep:
         gradients, sums = self._zeros(params), None
         for part in rows:
             part = sharding.put_rows(self._mesh, part)
-            gradients, more = self._accumulate(params, gradients, part, temperature)
+            gradients, more = self._accumulate(
+                params, gradients, part, temperature, self._policy.frozen
+            )
             sums = more if sums is None else {k: sums[k] + more[k] for k in sums}
         return gradients, sums or {}
 
     def score(self, params: Params, rows: TrainBatch, temperature: float) -> np.ndarray:
         """Log-probs float32 [R, K] of this process's targets of a micro-batch."""
         rows = sharding.put_rows(self._mesh, rows)
-        return sharding.own_rows(self._score(params, rows, temperature))
+        frozen = self._policy.frozen
+        return sharding.own_rows(self._score(params, rows, temperature, frozen))
 
     def update(
         self, state: TrainState, gradients: Params
@@ -216,9 +219,14 @@ class TrainStep:
         return self._advance(state)
 
     def _log_probs(
-        self, params: Params, rows: TrainBatch, temperature: jax.Array
+        self,
+        params: Params,
+        rows: TrainBatch,
+        temperature: jax.Array,
+        frozen: Params | None,
     ) -> tuple[jax.Array, jax.Array]:
         """(log_probs, entropy) of the targets, float32 [R, K]."""
+        params = self._policy.whole(params, frozen)
         hidden = self._model.apply(
             {"params": params}, rows.tokens, rows.positions, rows.last_reader
         )
@@ -238,11 +246,12 @@ class TrainStep:
         gradients: Params,
         rows: TrainBatch,
         temperature: jax.Array,
+        frozen: Params | None = None,
     ) -> tuple[Params, dict[str, jax.Array]]:
         objective = self._objective
 
         def loss(params: Params) -> tuple[jax.Array, dict[str, jax.Array]]:
-            log_probs, entropies = self._log_probs(params, rows, temperature)
+            log_probs, entropies = self._log_probs(params, rows, temperature, frozen)
             live = objective.old_log_probs == "live"
             with_reference = objective.kl_coefficient > 0
             with_entropy = objective.entropy_coefficient > 0

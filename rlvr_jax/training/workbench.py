@@ -13,6 +13,7 @@ from rlvr_jax import envs, models, sampling, sharding, tasks
 from rlvr_jax.config import Config, model_directory
 from rlvr_jax.rollout import Limits
 from rlvr_jax.training import soundness
+from rlvr_jax.training.policy import Policy, make_policy, start_of, stored_types
 
 Params = dict[str, Any]
 
@@ -25,6 +26,7 @@ class Workbench:
         config: of the run.
         tokenizer: of the policy.
         model: the decoder, with the run's compute type.
+        policy: what is trained of it.
         sampler: of the policy.
         verifier: grades responses.
         stream: training tasks of each step.
@@ -39,6 +41,7 @@ class Workbench:
     config: Config
     tokenizer: tasks.Tokenizer
     model: models.Decoder
+    policy: Policy
     sampler: sampling.Sampler
     verifier: envs.Verifier
     stream: tasks.DatasetStream | tasks.ProgramStream
@@ -63,8 +66,17 @@ class Workbench:
             feedback=rollout.feedback,
         )
 
+    def whole(self, trained: Params) -> Params:
+        """Parameters of the model, for sampling; computes nothing."""
+        return self.policy.whole(trained, self.policy.frozen)
+
     def warm_up(self, params: Params, *, training: bool, evaluation: bool) -> int:
-        """Compiles all programs of the sampler; returns how many there are."""
+        """Compiles all programs of the sampler; returns how many there are.
+
+        Args:
+            params: what is trained.
+            training, evaluation: what will sample.
+        """
         samples, turns = set(), 1
         if training:
             samples |= set(self.config.rollout.branching)
@@ -75,7 +87,7 @@ class Workbench:
             turns = max(turns, section.turns)
         compiled = sampling.warm_up(
             self.sampler,
-            params,
+            self.whole(params),
             num_samples=sorted(samples),
             max_new_tokens=self.config.rollout.max_response_tokens,
             turns=turns,
@@ -100,7 +112,7 @@ def open_workbench(
         workdir: of the run, where an earlier start may have tried the tasks.
 
     Returns:
-        The workbench, and the start policy's parameters (float32).
+        The workbench, and what is trained as it is at the start (float32).
 
     Raises:
         ValueError: weights, tokenizer or tasks are missing or unusable.
@@ -132,7 +144,7 @@ def open_workbench(
         )
     if config.tasks.source == "programs":
         _check_generated(tokenizer, config)
-    model, params = models.load(directory, shardings=places)
+    model, params = models.load(directory, shardings=places, **stored_types(config))
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
             f"{directory}: the tokenizer has {tokenizer.vocab_size} ids but the model"
@@ -143,6 +155,7 @@ def open_workbench(
         remat=config.model.remat,
         unroll=config.model.unroll,
     )
+    policy = make_policy(config, model.config, params)
     sampler = sampling.Sampler(model, buckets=_buckets(model, config), mesh=mesh)
     verifier = _verifier(kinds.pop(), config)
     try:
@@ -160,6 +173,7 @@ def open_workbench(
         config=config,
         tokenizer=tokenizer,
         model=model,
+        policy=policy,
         sampler=sampler,
         verifier=verifier,
         stream=stream,
@@ -170,7 +184,7 @@ def open_workbench(
         num_duplicates=duplicates,
         tried=tried,
     )
-    return workbench, params
+    return workbench, start_of(policy, params, seed=config.seed, mesh=mesh)
 
 
 def _mesh(

@@ -36,8 +36,8 @@ def find_source(
         The checkpoint, None for a fresh start.
 
     Raises:
-        ValueError: the folder holds another run, or the checkpoint that was asked for
-            is not there.
+        ValueError: the folder holds another run, the checkpoint that was asked for is
+            not there, or it is of other adapters.
     """
     file = workdir / CONFIG_FILE
     if file.exists() and resume is None:
@@ -48,7 +48,35 @@ def find_source(
                 " choose another --workdir, or say --resume=latest to go on with the"
                 " new settings"
             )
-    return _source(workdir, resume or "latest")
+    source = _source(workdir, resume or "latest")
+    if source is not None:
+        check_trained(source.directory.parent, config)
+    return source
+
+
+def check_trained(workdir: pathlib.Path, config: Config) -> None:
+    """Raises ValueError if the run of a folder trained other arrays, see `lora`.
+
+    A checkpoint of adapters says neither `alpha` nor that there is a model below.
+    """
+    file = workdir / CONFIG_FILE
+    if not file.exists():
+        return
+    # Runs from before the section trained everything.
+    kept = _content(file).get("lora", {"rank": 0})
+    wanted = json.loads(to_json(config))["lora"]
+    if kept != wanted and (kept["rank"] or wanted["rank"]):
+        raise ValueError(
+            f"{workdir} trained with {_lora(kept)}, this configuration has"
+            f" {_lora(wanted)}: its checkpoints need the same section lora"
+        )
+
+
+def _lora(section: dict) -> str:
+    """The section `lora` in a few words."""
+    if not section["rank"]:
+        return "lora.rank 0 (all parameters)"
+    return ", ".join(f"lora.{name} {value}" for name, value in section.items())
 
 
 def claim(workdir: pathlib.Path, config: Config) -> None:
@@ -127,12 +155,12 @@ def checkpoint_step(workdir: pathlib.Path, checkpoint: str, *, others: str = "")
 
 
 def restored_params(workdir: pathlib.Path, step: int, like: Any) -> Any:
-    """Parameters of a checkpoint, without the optimizer's state.
+    """What a checkpoint trained, without the optimizer's state.
 
     Args:
         workdir: the run's folder.
         step: from `checkpoint_step`.
-        like: pytree with the shapes, types and shardings of the parameters.
+        like: pytree with the shapes, types and shardings of what is trained.
 
     Raises:
         ValueError: the checkpoint is of another model.

@@ -15,7 +15,8 @@ LIMITS = Limits(cpu_seconds=0.3, wall_seconds=3.0)
 
 def test_unknown_names_list_the_known_ones():
     with pytest.raises(
-        ValueError, match="must be one of code, function, math, programs, got"
+        ValueError,
+        match="must be one of arithmetic, code, function, math, programs, got",
     ):
         envs.make_verifier("shell")
 

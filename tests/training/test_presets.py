@@ -12,6 +12,7 @@ import pytest
 from configs import algorithms
 from rlvr_jax import config as configs
 from rlvr_jax import credit
+from rlvr_jax.training.policy import Policy
 from rlvr_jax.training.step import TrainStep
 from rlvr_jax.training.update import update
 from rlvr_jax.tree import NO_PARENT, TreeLayout, empty_tree
@@ -81,6 +82,7 @@ def test_two_steps_of_each_preset_learn_what_pays(algorithm):
         optimizer=config.optimizer,
         num_steps=2,
         head_chunk=1,
+        policy=Policy(None),
     )
     logits = jnp.zeros(VOCABULARY)
     state, reference = step.init({"logits": logits + 0}), {"logits": logits}
