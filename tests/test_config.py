@@ -50,6 +50,7 @@ CHANGED = {
     "model.path": "/some/where",
     "model.dtype": "bfloat16",
     "model.thinking": "off",
+    "lora.targets": ("query", "value"),
     "tasks.source": "rows.jsonl",
     "tasks.format": "gsm8k",
     "tasks.eval_source": "held.jsonl",

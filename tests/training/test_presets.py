@@ -27,7 +27,7 @@ OF_TURNS = ["multi_attempt_grpo", "cal_grpo"]
 class Table(TrainStep):
     """The train step with a table of logits for a model."""
 
-    def _log_probs(self, params, rows, temperature):
+    def _log_probs(self, params, rows, temperature, frozen):
         table = jax.nn.log_softmax(params["logits"] / temperature)
         entropy = -(jnp.exp(table) * table).sum()
         return table[rows.target], jnp.full(rows.target.shape, entropy)
