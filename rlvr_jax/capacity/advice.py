@@ -22,7 +22,8 @@ def advice(plan: Plan, worst: Phase) -> list[str]:
             f"mesh.data 1 and mesh.fsdp {data * fsdp}: weights and optimizer in"
             f" {data * fsdp} parts instead of {fsdp}"
         )
-    states = worst.params + worst.optimizer + worst.gradients + worst.reference
+    states = worst.params + worst.frozen + worst.optimizer
+    states += worst.gradients + worst.reference
     if states > worst.peak / 2 or not lines:
         lines.append(
             f"a larger slice: weights and optimizer take {states / 2**30:.1f} GiB of a"

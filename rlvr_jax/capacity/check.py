@@ -5,7 +5,12 @@ from collections.abc import Callable
 
 from rlvr_jax.capacity.memory import device_bytes, phases
 from rlvr_jax.capacity.plan import make_plan
-from rlvr_jax.capacity.programs import Program, compile_programs, make_train_step
+from rlvr_jax.capacity.programs import (
+    Program,
+    compile_programs,
+    make_plan_policy,
+    make_train_step,
+)
 from rlvr_jax.capacity.report import Report
 from rlvr_jax.capacity.topologies import Topology
 from rlvr_jax.config import Config, model_directory
@@ -59,6 +64,7 @@ def check_capacity(
         plan,
         {program.name: program for program in programs},
         params=device_bytes(state.params),
+        frozen=device_bytes(make_plan_policy(plan).frozen),
         optimizer=device_bytes(state.opt_state),
     )
     return Report(plan, programs, found)

@@ -16,7 +16,8 @@ class Phase:
 
     Attributes:
         program: its name.
-        params, optimizer: float32 masters, moments and counts.
+        params, optimizer: what is trained in float32, moments and counts.
+        frozen: the model below adapters.
         reference: parameters of the KL term's policy.
         gradients: float32 sums.
         sampler_weights: copy in the compute type, as the sampler holds it.
@@ -27,6 +28,7 @@ class Phase:
 
     program: str
     params: int = 0
+    frozen: int = 0
     optimizer: int = 0
     reference: int = 0
     gradients: int = 0
@@ -51,7 +53,12 @@ def device_bytes(shapes: Any) -> int:
 
 
 def phases(
-    plan: Plan, programs: dict[str, Program], *, params: int, optimizer: int
+    plan: Plan,
+    programs: dict[str, Program],
+    *,
+    params: int,
+    optimizer: int,
+    frozen: int = 0,
 ) -> list[Phase]:
     """The phases of a step in their order.
 
@@ -62,14 +69,16 @@ def phases(
     Args:
         plan: of the step.
         programs: by name.
-        params: float32 masters, bytes per device.
+        params: what is trained, bytes per device.
         optimizer: moments and counts, bytes per device.
+        frozen: what is not, bytes per device.
     """
     code = sum(program.code for program in programs.values())
     reference = params if plan.config.objective.kl_coefficient else 0
     weights = programs["unstack"].results
     always = {
         "params": params,
+        "frozen": frozen,
         "optimizer": optimizer,
         "reference": reference,
         "code": code,
@@ -82,7 +91,7 @@ def phases(
 
     caches = plan.cache_bytes
     return [
-        phase("unstack", params + weights, sampler_weights=weights),
+        phase("unstack", params + frozen + weights, sampler_weights=weights),
         # A wave's own caches are among those of all waves.
         phase(
             "prefill",
@@ -96,6 +105,6 @@ def phases(
             sampler_weights=weights,
             caches=caches,
         ),
-        phase("accumulate", 2 * params, gradients=params),
+        phase("accumulate", 2 * params + frozen, gradients=params),
         phase("apply", 2 * params + optimizer, gradients=params),
     ]

@@ -13,6 +13,7 @@ from rlvr_jax.capacity import work
 from rlvr_jax.capacity.collectives import by_kind, collectives
 from rlvr_jax.capacity.plan import Plan
 from rlvr_jax.capacity.topologies import Topology, host_topology
+from rlvr_jax.training.policy import Policy, make_policy, start_shapes
 from rlvr_jax.training.step import TrainStep
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -91,7 +92,8 @@ def compile_programs(plan: Plan) -> Iterator[Program]:
     totals = step_work(plan)
     start, processor = time.perf_counter(), time.process_time()
     host = host_topology(plan.topology)
-    params = step.state_shapes().params
+    policy = make_plan_policy(plan)
+    params = policy.whole(step.state_shapes().params, policy.frozen)
     groups: list[Callable[[], dict[str, jax.stages.Lowered]]] = [
         lambda: step.lower(rows, config.rollout.temperature),
         lambda: sampling.lower(
@@ -135,7 +137,14 @@ def make_train_step(plan: Plan) -> TrainStep:
         num_steps=config.steps,
         head_chunk=config.update.head_chunk,
         mesh=_mesh(plan),
+        policy=make_plan_policy(plan),
     )
+
+
+def make_plan_policy(plan: Plan) -> Policy:
+    """What the run trains; what it does not are shapes."""
+    start = start_shapes(plan.config, plan.model, _mesh(plan))
+    return make_policy(plan.config, plan.model, start)
 
 
 def _decoder(plan: Plan) -> models.Decoder:
@@ -234,6 +243,8 @@ def step_work(plan: Plan) -> dict[str, tuple[int, work.Work]]:
     config, model = plan.config, plan.model
     update, itemsize = config.update, work.dtype_size(config.model.dtype)
     data, fsdp, _ = plan.mesh_sizes
+    shapes = make_plan_policy(plan).shapes() if config.lora.rank else None
+    adapters = sum(leaf.size for leaf in jax.tree.leaves(shapes))
     passes = work.training_work(
         model,
         rows=update.rows,
@@ -243,8 +254,11 @@ def step_work(plan: Plan) -> dict[str, tuple[int, work.Work]]:
         itemsize=itemsize,
         copies=data,
         groups=data * fsdp,
+        adapters=adapters,
     )
-    weights = models.parameter_count(model) * (4 + itemsize)
+    trained = adapters or models.parameter_count(model)
+    stored = itemsize if adapters else 4
+    weights = models.parameter_count(model) * (stored + itemsize)
     moved = work.Work(0.0, 0.0, float(weights * data))
     prefills, prefill = _prefills(plan, itemsize)
     tokens, decode = _decodes(plan, itemsize)
@@ -252,7 +266,7 @@ def step_work(plan: Plan) -> dict[str, tuple[int, work.Work]]:
         "accumulate": (plan.micro_batches, passes.times(plan.micro_batches)),
         "apply": (
             plan.updates,
-            work.apply_work(model, copies=data).times(plan.updates),
+            work.apply_work(trained, copies=data).times(plan.updates),
         ),
         "unstack": (1, moved),
         "prefill": (prefills, prefill),

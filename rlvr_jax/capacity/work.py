@@ -63,6 +63,7 @@ def training_work(
     itemsize: int = 2,
     copies: int = 1,
     groups: int = 1,
+    adapters: int = 0,
 ) -> Work:
     """One micro-batch: forward and backward pass, gradients added up.
 
@@ -77,6 +78,7 @@ def training_work(
         copies: groups of devices that hold the float32 masters once (`mesh.data`).
         groups: groups of devices that bring all weights together (`mesh.data` x
             `mesh.fsdp`).
+        adapters: entries of the adapters if they alone are trained.
 
     Returns:
         Work of all devices together.
@@ -87,25 +89,32 @@ def training_work(
     blocks = rows * _block_pairs(row_length, block)
     # Multiply-adds of one of attention's products, per pair of query and key.
     pair = config.num_layers * config.num_heads * config.head_dim
-    model = 3 * 2 * (layers * tokens + head * targets + 2 * pair * causal)
+    # Gradients of weights: of all matrices, or two products per factor of an adapter.
+    own_layers, own_head = (2 * adapters, 0) if adapters else (layers, head)
+    own = own_layers * tokens + own_head * targets
+    model = 2 * (2 * (layers * tokens + head * targets) + own + 6 * pair * causal)
     # Attention: 2 products forward, 5 backward (its scores once more).
-    passes = 4 if remat else 3
+    passes = 3 if remat else 2
     attention = (2 if remat else 1) * 2 + 5
     computed = 2 * (
-        passes * layers * tokens + 4 * head * targets + attention * pair * blocks
+        passes * layers * tokens + 3 * head * targets + own + attention * pair * blocks
     )
     # Masters are read; gradients are read and written.
-    masters = 3 * 4 * copies * parameter_count(config)
+    masters = 3 * 4 * copies * (adapters or parameter_count(config))
     # Weights as they are used: written when gathered, read in each pass.
-    used = itemsize * groups * (layers * 2 * (passes - 1) + head * 4)
+    used = itemsize * groups * (layers * 2 * passes + head * 4)
     # What each layer is computed again from: written, then read.
     kept = 2 * itemsize * tokens * config.width * config.num_layers
     return Work(model, computed, masters + used + kept)
 
 
-def apply_work(config: ModelConfig, *, copies: int) -> Work:
-    """The optimizer: parameters, two moments and gradients read; three written."""
-    size = parameter_count(config)
+def apply_work(size: int, *, copies: int) -> Work:
+    """The optimizer: parameters, two moments and gradients read; three written.
+
+    Args:
+        size: how many numbers are trained.
+        copies: groups of devices that hold them once.
+    """
     return Work(0.0, 15.0 * size * copies, 7 * 4 * size * copies)
 
 

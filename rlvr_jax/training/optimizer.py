@@ -20,7 +20,7 @@ def make_optimizer(section: OptimizerSection) -> optax.GradientTransformation:
     parts.append(optax.scale_by_adam(section.b1, section.b2, section.epsilon))
     if section.weight_decay:
         # Norms and biases are vectors, or stacks of vectors over layers.
-        parts.append(optax.add_decayed_weights(section.weight_decay, mask=_matrices))
+        parts.append(optax.add_decayed_weights(section.weight_decay, mask=matrices))
     return optax.chain(*parts)
 
 
@@ -61,7 +61,9 @@ def optimizer_shardings(
     )
 
 
-def _matrices(params: dict) -> dict:
+def matrices(params: dict) -> dict:
+    """For each parameter, or its shape, whether it is a matrix or a stack of them."""
+
     def is_matrix(path: tuple, array: jax.Array) -> bool:
         stacked = path[0].key == "layers"
         return array.ndim - stacked >= 2

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from rlvr_jax import models, sharding
 from rlvr_jax.config import Config
+from rlvr_jax.training.optimizer import matrices
 
 Params = dict[str, Any]
 # `fold_in`'s number for the start of adapters; steps of a run stay below.
@@ -83,6 +84,28 @@ def stored_types(config: Config) -> dict[str, str]:
     # A frozen matrix is never read but in the compute type; vectors are in float32.
     matrices = config.model.dtype if config.lora.rank else "float32"
     return {"dtype": matrices, "vectors": "float32"}
+
+
+def start_shapes(
+    config: Config, model: models.ModelConfig, mesh: jax.sharding.Mesh
+) -> Params:
+    """Shapes, types and places of the start policy's parameters on a mesh."""
+    types = stored_types(config)
+    places = sharding.parameter_shardings(
+        mesh,
+        models.logical_axes(model),
+        sharding.TRAINING_RULES,
+        num_kv_heads=model.num_kv_heads,
+    )
+    shapes = Policy(model).shapes()
+    return jax.tree.map(
+        lambda x, place, is_matrix: jax.ShapeDtypeStruct(
+            x.shape, types["dtype" if is_matrix else "vectors"], sharding=place
+        ),
+        shapes,
+        places,
+        matrices(shapes),
+    )
 
 
 def make_policy(config: Config, model: models.ModelConfig, start: Params) -> Policy:

@@ -79,6 +79,27 @@ def test_a_reference_policy_stays_in_memory():
     assert {phase.reference for phase in found} == {5}
 
 
+def test_adapters_alone_have_masters_gradients_and_moments():
+    changes = {"lora__rank": 2, "model__dtype": "bfloat16"}
+    found = check_capacity(
+        stand_in.config(**changes), stand_in.MODEL, stand_in.topology()
+    )
+    parameters = parameter_count(stand_in.MODEL)
+    training = found.phases[3]
+    # Two bytes each in eight parts, but for the norms.
+    assert parameters / 4 < training.frozen < parameters / 3
+    shapes = programs.make_plan_policy(found.plan).shapes()
+    adapters = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    # A and B lie in four and two parts, and each is whole on the others.
+    assert 4 * adapters / 8 < training.params < 4 * adapters / 2
+    assert training.gradients == training.params
+    assert 2 * training.params <= training.optimizer < 2 * training.params + 100
+    # The compiler's own arguments: rows and a temperature besides.
+    arguments = found.programs[0].arguments
+    held = training.params + training.gradients + training.frozen
+    assert held < arguments < held + 20_000
+
+
 def test_activations_are_what_nothing_else_accounts_for():
     plan = make_plan(stand_in.config(), stand_in.MODEL, stand_in.topology())
     made = {name: programs.Program(name, "x", 1, 0.0, 0.0, 0.0) for name in NAMES}

@@ -74,6 +74,19 @@ def test_training_against_the_compiler():
     )
 
 
+def test_adapters_have_no_gradients_of_matrices():
+    sizes = {"rows": 2, "row_length": 4, "target_length": 3, "remat": True}
+    everything = work.training_work(MODEL, **sizes)
+    found = work.training_work(MODEL, **sizes, adapters=100)
+    layers, head = work.matrix_sizes(MODEL)
+    saved = 2 * (layers * 8 + head * 6) - 2 * 2 * 100 * 8
+    assert everything.model_flops - found.model_flops == saved
+    assert everything.flops - found.flops == saved
+    fewer = models.parameter_count(MODEL) - 100
+    assert everything.traffic - found.traffic == 12 * fewer
+    assert work.apply_work(100, copies=2).traffic == 7 * 4 * 200
+
+
 def test_attention_against_the_compiler():
     length, heads, size = 1024, 2, 64
     q = jax.ShapeDtypeStruct((1, length, heads, size), jnp.float32)

@@ -13,11 +13,16 @@ import pytest
 import safetensors.numpy
 
 from rlvr_jax import config as configs
-from rlvr_jax import models
+from rlvr_jax import models, packing
 from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.export import export
 from rlvr_jax.training import loop
+from rlvr_jax.training.policy import LoraPolicy, start_of
+from rlvr_jax.training.step import TrainStep
 from rlvr_jax.training.workbench import open_workbench
+from tests import meshes
+from tests.packing import paths
+from tests.training import tiny
 
 TARGETS = ("query", "down")
 
@@ -220,3 +225,38 @@ def test_the_base_is_frozen_in_the_compute_type(make_config):
             models.logits(bench.model, bench.whole(trained), tokens),
             models.logits(bench.model, masters, tokens),
         )
+
+
+def on_mesh(sizes):
+    """(log-probs, gradients of adapters that change something, where they lie)."""
+    model, params = meshes.policy(sizes)
+    lora = models.Lora(rank=2, targets=("query", "key", "output", "down"), alpha=4.0)
+    policy = LoraPolicy(model.config, params, lora=lora)
+    mesh = meshes.mesh_of(sizes)
+    step = TrainStep(
+        model,
+        objective=tiny.CLIP,
+        optimizer=configs.OptimizerSection(),
+        num_steps=10,
+        head_chunk=5,
+        mesh=mesh,
+        policy=policy,
+    )
+    start = start_of(policy, params, seed=0, mesh=mesh)
+    state = step.init(jax.tree.map(lambda x: x + 0.1, start))
+    tree = paths.random_tree(0, num_prompts=8)
+    batch = tiny.pack(tree, tree.node_mask, *paths.random_credit(tree, 0), tiny.SHORT)
+    rows = list(packing.micro_batches(batch, 8))
+    log_probs = step.score(state.params, rows[0], tiny.TEMPERATURE)
+    gradients, _ = step.gradients(state.params, rows, tiny.TEMPERATURE)
+    assert jax.tree.map(lambda x: x.sharding, gradients) == jax.tree.map(
+        lambda x: x.sharding, state.params
+    )
+    return np.asarray(log_probs), jax.tree.map(np.array, gradients)
+
+
+def test_a_mesh_has_the_gradient_of_one_device():
+    (expected, one), (got, many) = on_mesh((1, 1, 1)), on_mesh((2, 2, 2))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+    tiny.assert_close(many, one, 1e-5)
+    assert min(np.abs(leaf).max() for leaf in jax.tree.leaves(one)) > 1e-3
