@@ -58,6 +58,7 @@ CHANGED = {
     "tasks.too_long": "skip",
     "rollout.expand": "all",
     "rollout.feedback": "try again",
+    "lora.targets": ("query", "value"),
     "rollout.branching": (4, 2),
     "sampler.contexts": (2, 8),
     "sampler.context_lengths": (1000, 2000),
@@ -337,6 +338,9 @@ def test_a_limit_must_not_be_negative(path):
             {"update__minibatches": 2},
             r"'live' needs one .*got 1 and 2: use 'sampler' or",
         ),
+        ({"lora__targets": ()}, r"lora\.targets must be some of \('query', .*got \(\)"),
+        ({"lora__targets": ("embed",)}, r"lora\.targets must be .*got \('embed',\)"),
+        ({"lora__targets": ("up", "up")}, r"each once; got \('up', 'up'\)"),
         ({"rollout__overlong": 1.5}, r"rollout\.overlong must be a share .*got 1\.5"),
         ({"objective__clip_low": 1.5}, r"objective\.clip_low must be at most 1; got 1"),
         (

@@ -143,13 +143,15 @@ def test_the_sampler_s_copy_is_merged_once_in_float32(base, adapters):
     for name in TARGETS:
         cast["layers"][name] = params["layers"][name].astype("bfloat16")
     layered = models.unstack(model, models.adapt(cast, adapters, LORA), jnp.bfloat16)
-    exact = models.merge(models.adapt(cast, adapters, LORA))
     for layer, weights in enumerate(layered["layers"]):
         assert not any(isinstance(x, LowRank) for x in weights.values())
         for name in TARGETS:
-            np.testing.assert_array_equal(
-                weights[name], exact["layers"][name][layer].astype("bfloat16")
-            )
+            start = np.asarray(cast["layers"][name][layer], np.float64)
+            pair = adapters["layers"][name]
+            a, b = (np.asarray(pair[k][layer], np.float64) for k in "ab")
+            exact = (start + 3.0 * a @ b).astype(weights[name].dtype)
+            # Rounded once; a product or sum in bfloat16 would move a tenth of them.
+            assert (np.asarray(weights[name]) == exact).mean() > 0.97
 
 
 def test_axes_match_the_adapters_and_spread_them(adapters):
