@@ -58,7 +58,6 @@ CHANGED = {
     "tasks.too_long": "skip",
     "rollout.expand": "all",
     "rollout.feedback": "try again",
-    "lora.targets": ("query", "value"),
     "rollout.branching": (4, 2),
     "sampler.contexts": (2, 8),
     "sampler.context_lengths": (1000, 2000),
